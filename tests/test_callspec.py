@@ -86,7 +86,7 @@ def _numbers(low: float, high: float) -> st.SearchStrategy[float]:
 @st.composite
 def specs(draw: st.DrawFn) -> ArgumentSpec:
     dtype = draw(st.sampled_from(sorted(LIMITS)))
-    shape = tuple(draw(st.lists(st.integers(0, 3), max_size=2)))
+    shape = tuple(draw(st.lists(st.integers(0, 2), max_size=3)))
     lowest, highest = LIMITS[dtype]
     if dtype in FLOATS:
         fill = draw(st.sampled_from(sorted(FILLS)))
