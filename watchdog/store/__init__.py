@@ -1,0 +1,6 @@
+"""The store: what was observed and judged, kept in a database. `writer` puts values in, `reader` takes them out."""
+
+from watchdog.store.engine import Store, open_store
+from watchdog.store.values import Lock, Past, Run, RunState
+
+__all__ = ["Lock", "Past", "Run", "RunState", "Store", "open_store"]

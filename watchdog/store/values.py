@@ -1,0 +1,51 @@
+"""What the store returns beside the words of `watchdog.model`: runs, locks and past observations, as frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from watchdog.model import Observation, Package
+
+
+class RunState(StrEnum):
+    """How far a run came. A run whose process was killed stays `running`."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"  # stopped by the user; it can be resumed
+    FAILED = "failed"  # ended early by the program's own failure; it can be resumed
+
+
+@dataclass(frozen=True)
+class Run:
+    """One start of the program. `config` holds what is needed to resume it, `host` the machine's facts."""
+
+    id: str
+    started: str  # UTC, ISO 8601
+    finished: str | None
+    state: RunState
+    exit_code: int | None
+    version: str  # of this program
+    config: Mapping[str, Any]
+    host: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Lock:
+    """A resolved list of requirements, addressed by its hash."""
+
+    hash: str  # "sha256:…"
+    text: str  # requirements text with hashes
+    packages: tuple[Package, ...]
+    python: str
+
+
+@dataclass(frozen=True)
+class Past:
+    """What an earlier run observed in a cell."""
+
+    run: str
+    observation: Observation
