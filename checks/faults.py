@@ -1,0 +1,148 @@
+"""From an exception to a fault that helps: its class, its text, and the line of the user's that it came from.
+
+A probe goes through stages (import, inputs, trace, lower, compile, run). A failure belongs to the check that asks
+about that stage; for every later check of the same cell it is the reason why its own question could not be asked.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .emit import Fault, Observed
+
+STAGES = ("import", "inputs", "trace", "lower", "compile", "run")
+
+_OWNER = {"import": "import", "inputs": "lower", "trace": "lower", "lower": "lower", "compile": "compile"}
+_SENTENCE = {
+    "import": "does not import",
+    "inputs": "its inputs cannot be made",
+    "trace": "does not trace",
+    "lower": "does not lower",
+    "compile": "does not compile",
+}
+_TRACEBACK_LIMIT = 12_000  # characters; the end says most
+_CHECKS = str(Path(__file__).parent)
+
+
+class NotHereError(Exception):
+    """The question cannot be asked on this machine or of this implementation; the text says why."""
+
+
+class StageError(Exception):
+    """The probe stopped at a stage; the cause is the exception of the code under watch."""
+
+    def __init__(self, stage: str, cause: BaseException) -> None:
+        super().__init__(stage)
+        self.stage, self.cause = stage, cause
+
+
+@contextmanager
+def at(stage: str) -> Iterator[None]:
+    """What is raised inside happened at `stage`."""
+    try:
+        yield
+    except (NotHereError, StageError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise StageError(stage, error) from error
+
+
+def observe(check: str, asked: list[str], module: str, probe: Callable[[], Observed]) -> Observed:
+    """The outcome of a probe, whatever it raises.
+
+    `asked` are the checks of the whole run: a failure at a stage that another of them asks about is a reason to
+    skip, not a second finding. `module` is the implementation's, to find its lines in a traceback.
+    """
+    try:
+        return probe()
+    except NotHereError as reason:
+        return Observed("skipped", reason=str(reason))
+    except StageError as error:
+        fault = describe(error.cause, module)
+        owner = _OWNER.get(error.stage, check)
+        if owner != check and owner in asked:
+            return Observed("skipped", reason=f"{_SENTENCE[error.stage]}: {fault.kind}: {_first_line(fault.message)}")
+        return Observed("failed", fault=fault)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the code under watch may raise anything, SystemExit too
+        return Observed("failed", fault=describe(error, module))
+
+
+def describe(error: BaseException, module: str) -> Fault:
+    """The exception as data."""
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return Fault(
+        kind=type(error).__name__,
+        message=str(error),
+        where=_where(error, module),
+        traceback=text[-_TRACEBACK_LIMIT:],
+        missing=_missing(error),
+    )
+
+
+def _missing(error: BaseException) -> str | None:
+    """The module, attribute or argument that was not there."""
+    if isinstance(error, ImportError):
+        named = re.search(r"cannot import name '([^']+)'", str(error))
+        return named.group(1) if named else error.name
+    if isinstance(error, AttributeError):
+        return error.name or _quoted(error, r"has no attribute '([^']+)'")
+    if isinstance(error, TypeError):
+        return _quoted(error, r"unexpected keyword argument '([^']+)'")
+    return None
+
+
+def _quoted(error: BaseException, pattern: str) -> str | None:
+    match = re.search(pattern, str(error))
+    return match.group(1) if match else None
+
+
+def _where(error: BaseException, module: str) -> str | None:
+    """The innermost line of the user's own code, else of the implementation's module, else of all."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not is_machinery(frame.filename)]
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        return f"{short_path(error.filename)}:{error.lineno}"
+    own = module.replace(".", "/")
+    for chosen in (
+        [frame for frame in frames if not is_library(frame.filename)],
+        [frame for frame in frames if own in frame.filename],
+        frames,
+    ):
+        if chosen:
+            return f"{short_path(chosen[-1].filename)}:{chosen[-1].lineno}"
+    return None
+
+
+def is_machinery(filename: str) -> bool:
+    """Whether a frame belongs to these checks or to the import system, neither of which is ever the place."""
+    return filename.startswith((_CHECKS, "<frozen importlib"))
+
+
+def is_library(filename: str) -> bool:
+    standard = sysconfig.get_paths()["stdlib"]
+    packages = ("/jax/", "/jaxlib/", "/numpy/", "/ml_dtypes/", "/scipy/")
+    return filename.startswith("<") or (
+        (filename.startswith(standard) and "site-packages" not in filename)
+        or ("site-packages" in filename and any(package in filename for package in packages))
+    )
+
+
+def short_path(filename: str) -> str:
+    """A file's path from the import path's entry that holds it, as people name it."""
+    entries = sorted((entry for entry in sys.path if entry), key=len, reverse=True)
+    for entry in entries:
+        if filename.startswith(entry.rstrip("/") + "/"):
+            return filename[len(entry.rstrip("/")) + 1 :]
+    return filename
+
+
+def _first_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[0][:300] if lines else ""

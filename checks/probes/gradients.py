@@ -1,0 +1,94 @@
+"""How far are its gradients from the float64 truth? The vector-Jacobian product with a random cotangent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..emit import Observed
+from ..faults import NotHereError
+from ..subject import Subject
+from .numerics import Function, compare
+
+_COTANGENT_STREAM = 1_000_000  # random streams of cotangents begin beyond those of any argument
+_HAS_NONE = ("reverse-mode", "Linearization failed", "differentiat", "jvp", "Differentiation rule", "transpose")
+
+
+def probe(subject: Subject) -> Observed:
+    """Raises NotHereError for an implementation that defines no gradient."""
+    import jax
+
+    positional, keywords = subject.inputs()
+    arguments = _differentiated(subject, positional)
+    outputs = jax.eval_shape(subject.function(), *positional, **keywords)
+    cotangents = _cotangents(subject, outputs)
+    try:
+        return compare(subject, positional, keywords, lambda function: _vjp(function, arguments, cotangents))
+    except Exception as error:
+        if isinstance(error, NotHereError) or not any(text in str(error) for text in _HAS_NONE):
+            raise
+        message = f"has no gradient: {type(error).__name__}: {str(error).splitlines()[0][:200]}; differentiate = [] says that none is meant"
+        raise NotHereError(message) from error
+
+
+def _differentiated(subject: Subject, positional: tuple[Any, ...]) -> tuple[int, ...]:
+    import jax
+    import jax.numpy as jnp
+
+    chosen = subject.plan.kernel.differentiate
+    if chosen is not None:
+        numbers = tuple(chosen)
+    else:
+        numbers = tuple(
+            n
+            for n, value in enumerate(positional)
+            if all(jnp.issubdtype(jnp.asarray(leaf).dtype, jnp.floating) for leaf in jax.tree_util.tree_leaves(value))
+        )
+    if not numbers:
+        message = "none of its arguments is differentiated"
+        raise NotHereError(message)
+    return numbers
+
+
+def _cotangents(subject: Subject, outputs: Any) -> list[np.ndarray[Any, Any] | None]:
+    """One random array per floating-point output, in the output's own precision; None for the others."""
+    import jax
+    import jax.numpy as jnp
+
+    def cotangent(index: int, leaf: Any) -> np.ndarray[Any, Any] | None:
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            return None
+        draw = np.random.default_rng([subject.case.seed, _COTANGENT_STREAM + index])
+        return np.asarray(draw.normal(size=leaf.shape).astype(leaf.dtype))
+
+    return [cotangent(index, leaf) for index, leaf in enumerate(jax.tree_util.tree_leaves(outputs))]
+
+
+def _vjp(
+    function: Function, arguments: tuple[int, ...], cotangents: list[np.ndarray[Any, Any] | None]
+) -> Callable[..., dict[str, Any]]:
+    """The function's vector-Jacobian product, by argument."""
+    import jax
+    import jax.numpy as jnp
+
+    def weighted(*positional: Any, **keywords: Any) -> Any:
+        """A scalar whose gradient with respect to each output is exactly its cotangent."""
+        leaves = jax.tree_util.tree_leaves(function(*positional, **keywords))
+        products = [
+            jnp.sum(leaf.astype(_wide(leaf)) * jnp.asarray(cotangent).astype(_wide(leaf)))
+            for leaf, cotangent in zip(leaves, cotangents, strict=True)
+            if cotangent is not None
+        ]
+        return sum(products)
+
+    def vjp(*positional: Any, **keywords: Any) -> dict[str, Any]:
+        gradients = jax.grad(weighted, argnums=arguments)(*positional, **keywords)
+        return {f"argument {n}": gradient for n, gradient in zip(arguments, gradients, strict=True)}
+
+    return vjp
+
+
+def _wide(leaf: Any) -> str:
+    return "float64" if str(leaf.dtype) == "float64" else "float32"

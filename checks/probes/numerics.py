@@ -1,0 +1,75 @@
+"""How far is it from the float64 truth, beside how far native is?"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from .. import execution, loading, pallas, truth
+from ..emit import Observed
+from ..faults import NotHereError
+from ..subject import Subject
+
+Function = Callable[..., Any]
+
+
+def probe(subject: Subject) -> Observed:
+    positional, keywords = subject.inputs()
+    return compare(subject, positional, keywords, lambda function: function)
+
+
+def compare(
+    subject: Subject, positional: tuple[Any, ...], keywords: dict[str, Any], derive: Callable[[Function], Function]
+) -> Observed:
+    """Errors of `derive(implementation)` and of `derive(native)` against `derive(reference)` in float64.
+
+    `derive` makes of an implementation the function that is compared: itself, or its gradient.
+    """
+    run = execution.strictly(subject)
+    outputs = run.run(derive(subject.function()), positional, keywords)
+    native = None
+    if subject.plan.implementation != "native":
+        native = _run_native(subject, positional, keywords, derive)
+    right, made_by = _truth(subject, positional, keywords, derive)
+    return Observed(
+        "observed",
+        data={
+            "mode": run.mode,
+            "note": run.note,
+            "reference": made_by,
+            "outputs": truth.errors(outputs, right),
+            "native": None if native is None else truth.errors(native, right),
+        },
+    )
+
+
+def _run_native(
+    subject: Subject, positional: tuple[Any, ...], keywords: dict[str, Any], derive: Callable[[Function], Function]
+) -> Any:
+    """Native's own outputs, or None where it cannot be run; then its own cells say why."""
+    try:
+        interpreted = execution.needs_interpreting(subject, "native")
+        how = (
+            execution.Execution(pallas.GENERIC, True) if interpreted else execution.Execution(execution.DEVICE)
+        )  # Pallas's own word
+        return how.run(derive(subject.function("native")), positional, keywords)
+    except Exception as error:  # whatever native raises
+        print(f"native could not be run beside it: {type(error).__name__}: {error}")  # noqa: T201  # to the cell's log
+        return None
+
+
+def _truth(
+    subject: Subject, positional: tuple[Any, ...], keywords: dict[str, Any], derive: Callable[[Function], Function]
+) -> tuple[Any, str]:
+    """The reference's outputs, and how they were made. Last in a process: it switches jax to 64 bits."""
+    given = subject.plan.kernel.reference
+    made_by = f"{given} in float64" if given else "native in float64"
+    function = functools.partial(loading.load(given), **subject.constants) if given else subject.function("native")
+    try:
+        interpreted = not given and execution.needs_interpreting(subject, "native")
+        with execution.Execution(pallas.GENERIC, True if interpreted else None).active():
+            return truth.in_float64(derive(function), positional, keywords), made_by
+    except Exception as error:
+        message = f"there is no truth to compare with: {made_by} raises {type(error).__name__}: {error}; give the kernel a reference"
+        raise NotHereError(message) from error

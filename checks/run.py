@@ -1,0 +1,40 @@
+"""The only way in: `python -I <link to this folder>/run.py PLAN FD`. A JSON plan in, JSON lines out on FD.
+
+This folder is loaded as the private package that the link's name gives it, so that no `checks` ever appears among
+the modules of the environment under watch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent.absolute()  # not resolved: the link's name is the package's name
+
+
+def _load_package(name: str) -> None:
+    spec = importlib.util.spec_from_file_location(name, HERE / "__init__.py", submodule_search_locations=[str(HERE)])
+    assert spec is not None
+    assert spec.loader is not None
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[name] = package
+    spec.loader.exec_module(package)
+
+
+def main(plan_file: str, record_fd: int) -> int:
+    """Ask every question of the plan; returns pytest's exit status."""
+    os.set_inheritable(record_fd, False)
+    document = json.loads(Path(plan_file).read_text(encoding="utf-8"))
+    sys.path.append(document["tools"])  # last: never in place of a package that the environment lacks
+    name = HERE.name
+    _load_package(name)
+    session = importlib.import_module(f"{name}.session")
+    return int(session.run(document, record_fd, HERE))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], int(sys.argv[2])))

@@ -1,0 +1,106 @@
+"""One process inside a pinned environment: starts pytest over the plan's cells and records what each test observed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_benchmark.plugin  # before a kernel's own folder may stand first on the import path
+
+from . import compiler
+from .emit import Observed, Stream
+from .plan import Plan, PlannedCell
+
+LOG_TAIL = 16_384  # bytes of a cell's output that travel with its observation
+
+
+class Session:
+    """The plan at work. A pytest plugin: it makes one test of each planned cell."""
+
+    def __init__(self, plan: Plan, stream: Stream) -> None:
+        self.plan, self.stream = plan, stream
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Each `test_<check>` runs once for each cell of that check."""
+        check = metafunc.function.__name__.removeprefix("test_")
+        cells = [cell for cell in self.plan.cells if cell.check == check]
+        metafunc.parametrize("cell", cells, ids=[str(cell.number) for cell in cells])
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Cells are asked in the order of the plan."""
+        items.sort(key=lambda item: item.callspec.params["cell"].number)  # type: ignore[attr-defined]  # parametrized above
+
+    def record(self, cell: PlannedCell, probe: Callable[[], Observed]) -> Observed:
+        """Run a probe with its output in the cell's own log, and write down how it ended."""
+        log = self.plan.scratch / f"{cell.number}.log"
+        self.stream.started(cell.number)
+        began = time.perf_counter()
+        with _output_to(log):
+            observed = probe()
+        self.stream.observed(cell.number, observed, tail(log), time.perf_counter() - began)
+        return observed
+
+
+class _output_to:  # noqa: N801  # used as a with-statement's word
+    """File descriptors 1 and 2 go to a file, for this process and its children."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.kept = os.dup(1), os.dup(2)
+        target = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(target, 1)
+        os.dup2(target, 2)
+        os.close(target)
+
+    def __exit__(self, *_: object) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for fd, kept in zip((1, 2), self.kept, strict=True):
+            os.dup2(kept, fd)
+            os.close(kept)
+
+
+def tail(log: Path) -> str:
+    """The end of a log, as text whatever bytes it holds."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - LOG_TAIL))
+        return file.read().decode("utf-8", errors="replace")
+
+
+def run(document: dict[str, Any], record_fd: int, here: Path) -> int:
+    """Ask every question of the plan in this process; returns pytest's exit status."""
+    plan = Plan.from_json(document)
+    stream = Stream(record_fd)
+    os.environ.update(compiler.environment(plan.platform), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    session = Session(plan, stream)
+    checks = dict.fromkeys(cell.check for cell in plan.cells)
+    arguments = [
+        f"--rootdir={here.parent}",
+        "--import-mode=importlib",
+        "--capture=no",
+        "--quiet",
+        "--tb=no",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        pytest_benchmark.plugin.__name__,
+        "--benchmark-disable-gc",
+        "--benchmark-quiet",
+        "-c",
+        os.devnull,
+        *(str(here / f"test_{check}.py") for check in checks),
+    ]
+    if plan.kernel.path is not None:
+        sys.path.insert(0, plan.kernel.path)
+    status = pytest.main(arguments, plugins=[session])
+    stream.ended()
+    return status

@@ -1,0 +1,93 @@
+"""What a probe looks at: one implementation with one case's inputs, on its way from import to compiled program."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from . import arguments, compiler, loading, pallas
+from .faults import NotHereError, at
+from .plan import Case, Plan, PlannedCell
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One cell under a probe. Nothing is imported or made before it is asked for."""
+
+    plan: Plan
+    cell: PlannedCell
+
+    @property
+    def case(self) -> Case:
+        return self.plan.cases[self.cell.case]
+
+    @property
+    def module(self) -> str:
+        """The implementation's module."""
+        return self.plan.kernel.implementations[self.plan.implementation].partition(":")[0]
+
+    def function(self, implementation: str | None = None) -> Callable[..., Any]:
+        """An implementation with the case's constants bound, a function of arrays alone."""
+        with at("import"):
+            loaded = loading.implementation(self.plan.kernel, implementation or self.plan.implementation)
+        constants = self.constants
+        return functools.partial(loaded, **constants) if constants else loaded
+
+    def inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The case's positional arguments as NumPy arrays (or whatever `inputs` makes), and its traced keywords."""
+        with at("inputs"):
+            if self.plan.kernel.inputs is not None:
+                made = loading.load(self.plan.kernel.inputs)(self.case.seed)
+                positional = tuple(made) if isinstance(made, (tuple, list)) else (made,)
+            else:
+                specifications = map(arguments.parse, self.case.args)
+                positional = tuple(arguments.make(spec, self.case.seed, n) for n, spec in enumerate(specifications))
+            return positional, self._traced()
+
+    def shapes(self, sharding: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The inputs as shapes placed by `sharding`; no array is made where the specification is enough."""
+        import jax
+
+        def shape(leaf: Any) -> Any:
+            return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
+
+        if self.plan.kernel.inputs is None:
+            with at("inputs"):
+                positional = tuple(shape(arguments.parse(text)) for text in self.case.args)
+            traced = {name: shape(jax.numpy.asarray(value)) for name, value in self._traced().items()}
+            return positional, traced
+        made, traced = self.inputs()
+        with at("inputs"):
+            return jax.tree_util.tree_map(lambda leaf: shape(jax.numpy.asarray(leaf)), (made, traced))  # type: ignore[no-any-return]  # same structure
+
+    def traced(self, sharding: Any, function: Callable[..., Any] | None = None) -> Any:
+        """The implementation traced on the case's shapes (`jax.stages.Traced`)."""
+        import jax
+
+        function = function or self.function()
+        positional, keywords = self.shapes(sharding)
+        with at("trace"):
+            return jax.jit(function).trace(*positional, **keywords)
+
+    def lowered(self, traced: Any) -> Any:
+        """The traced program lowered for the cell's target.
+
+        Raises NotHereError for a TPU kernel on another platform, which could only interpret it.
+        """
+        platform = compiler.platform_of(self.cell.target)
+        if platform != "tpu" and pallas.is_tpu_kernel(traced.jaxpr, platform):
+            message = f"holds a Pallas TPU kernel, which a {platform} can only interpret"
+            raise NotHereError(message)
+        with at("lower"):
+            return traced.lower(lowering_platforms=(platform,))
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        static = self.plan.kernel.static
+        return {name: value for name, value in self.case.kwargs.items() if static is None or name in static}
+
+    def _traced(self) -> dict[str, Any]:
+        constants = self.constants
+        return {name: value for name, value in self.case.kwargs.items() if name not in constants}

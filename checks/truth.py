@@ -1,0 +1,71 @@
+"""The float64 truth, and how far an output is from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def leaves(outputs: Any) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays of an output by readable name, on the host."""
+    import jax
+
+    flat, _ = jax.tree_util.tree_flatten_with_path(outputs)
+    return {"/".join(map(_step, path)) or "output": np.asarray(leaf) for path, leaf in flat}
+
+
+def _step(entry: Any) -> str:
+    """One step into a tree, as people would write it: a key, an index or a field's name."""
+    return next((str(getattr(entry, name)) for name in ("key", "idx", "name") if hasattr(entry, name)), str(entry))
+
+
+def in_float64(function: Callable[..., Any], inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Call a function with its floating-point inputs widened to float64. For a process that does nothing after."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)  # jax's own signature
+    jax.clear_caches()
+    return function(*(jax.tree_util.tree_map(widen, value) for value in inputs), **keywords)
+
+
+def widen(leaf: Any) -> Any:
+    """A floating-point leaf in float64, any other as it is."""
+    import jax.numpy as jnp
+
+    array = jnp.asarray(leaf)
+    return array.astype("float64") if jnp.issubdtype(array.dtype, jnp.floating) else array
+
+
+def errors(outputs: Any, truth: Any) -> list[dict[str, Any]]:
+    """One entry per output: maximum and root-mean-square absolute error, the truth's own rms, NaN and Inf counts.
+
+    NaN and Inf are counted only where the truth is finite, and are left out of the errors.
+    Raises ValueError when the outputs' structure or shapes differ from the truth's.
+    """
+    got, expected = leaves(outputs), leaves(truth)
+    if got.keys() != expected.keys():
+        message = f"it returns {sorted(got)}, the reference {sorted(expected)}"
+        raise ValueError(message)
+    return [_error(name, got[name], expected[name]) for name in got]
+
+
+def _error(name: str, got: np.ndarray[Any, Any], truth: np.ndarray[Any, Any]) -> dict[str, Any]:
+    if got.shape != truth.shape:
+        message = f"{name} has shape {got.shape}, the reference's has {truth.shape}"
+        raise ValueError(message)
+    wide, right = got.astype(np.float64), truth.astype(np.float64)
+    expected = np.isfinite(right)
+    difference = np.abs(wide - right)[expected & np.isfinite(wide)]
+    scale = right[expected]
+    return {
+        "name": name,
+        "shape": list(got.shape),
+        "dtype": str(got.dtype),
+        "max_abs": float(difference.max(initial=0.0)),
+        "rms": float(np.sqrt(np.mean(difference**2))) if difference.size else 0.0,
+        "scale": float(np.sqrt(np.mean(scale**2))) if scale.size else 0.0,
+        "nan": int(np.count_nonzero(np.isnan(wide) & expected)),
+        "inf": int(np.count_nonzero(np.isinf(wide) & expected)),
+    }
