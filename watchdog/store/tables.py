@@ -37,6 +37,7 @@ class Base(DeclarativeBase):
 
     metadata = MetaData(
         naming_convention={
+            "ix": "ix_%(column_0_label)s",
             "pk": "pk_%(table_name)s",
             "uq": "uq_%(table_name)s_%(column_0_name)s",
             "fk": "fk_%(table_name)s_%(column_0_name)s",
