@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import signal
 import sqlite3
 import struct
@@ -80,6 +81,12 @@ class SteppingClock:
 def store(tmp_path: Path) -> Iterator[Store]:
     with open_store("sqlite:///watchdog.db", root=tmp_path, clock=SteppingClock()) as opened:
         yield opened
+
+
+def documented(language: str) -> list[str]:
+    """The blocks of code in docs/store.md that are in this language."""
+    page = (PROGRAM / "docs" / "store.md").read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
 
 
 def begin(store: Store) -> str:
@@ -444,3 +451,30 @@ class TestQueries:
 
         assert row[:2] == (1, 506)
         assert json.loads(row[2]) == "nan"
+
+    @pytest.mark.parametrize("query", documented("sql"))
+    def test_every_documented_query_works(self, store: Store, query: str) -> None:
+        """The queries that docs/store.md shows run on a real store and find what is there."""
+        missing = Cell("flash_attention", "custom", "small", "next", "host", Check.MEMORY)
+        compiled, failed = replace(missing, check=Check.COMPILE), replace(missing, check=Check.LOWER)
+        run = begin(store)
+        leak = Verdict(missing, Status.REGRESSED, "leaks", scenario="steady", signal="device_bytes")
+        writer.record_plan(store, run, [missing, compiled])
+        writer.record_observation(store, run, Observation(compiled, Outcome.OBSERVED, data={"temp_bytes": 4096}))
+        writer.record_observation(store, run, Observation(failed, Outcome.FAILED, fault=Fault("E", "no")))
+        writer.record_verdicts(store, run, [leak, Verdict(compiled, Status.PASS, "well")])
+        connection = sqlite3.connect(str(store.path))
+        rows = connection.execute(query).fetchall()
+        connection.close()
+
+        assert len(rows) == 1
+
+    @given(whole_numbers | floats)
+    def test_the_documented_function_unpacks_series(self, values: list[float]) -> None:
+        """The function in docs/store.md reads what the store packed, where steps do not overflow."""
+        namespace: dict[str, Any] = {}
+        exec(documented("python")[0], namespace)  # noqa: S102  # the documentation's own text
+        small = [value % 2**40 if isinstance(value, int) else value for value in values]
+        packed = pack(small)
+
+        assert same(namespace["numbers"](packed.count, packed.encoding, packed.blob), small)

@@ -18,6 +18,8 @@ from watchdog.records import mend
 HEAD = "0001"  # the newest migration; a store at this revision is opened without looking further
 REVISION_TABLE = "watchdog_revision"  # a name of our own, so that no other program's Alembic is taken for ours
 
+_JSON = JSON(none_as_null=True)  # absent is SQL null, not the JSON text "null"
+
 CELL = ("kernel", "implementation", "case", "pins", "target", "check")
 
 
@@ -46,8 +48,6 @@ class Base(DeclarativeBase):
     type_annotation_map = {  # noqa: RUF012  # SQLAlchemy reads it from the class; a ClassVar would hide it
         str: StoredText(),
         float: Float(53),
-        dict[str, Any]: JSON(none_as_null=True),
-        list[Any]: JSON(none_as_null=True),
     }
 
 
@@ -85,8 +85,8 @@ class RunRow(Base):
     state: Mapped[str]
     exit_code: Mapped[int | None]
     version: Mapped[str]
-    config: Mapped[dict[str, Any]]
-    host: Mapped[dict[str, Any]]
+    config: Mapped[dict[str, Any]] = mapped_column(_JSON)
+    host: Mapped[dict[str, Any]] = mapped_column(_JSON)
 
 
 class LockRow(Base):
@@ -96,7 +96,7 @@ class LockRow(Base):
 
     hash: Mapped[str] = mapped_column(primary_key=True)
     text: Mapped[str]
-    packages: Mapped[list[Any]]  # [[name, version], …]
+    packages: Mapped[list[Any]] = mapped_column(_JSON)  # [[name, version], …]
     python: Mapped[str]
     created: Mapped[str]
 
@@ -120,10 +120,10 @@ class RunEnvironmentRow(Base):
     number: Mapped[int] = mapped_column(Integer, primary_key=True)
     run: Mapped[str] = _of_run()
     pins: Mapped[str]
-    kernels: Mapped[list[Any]]
+    kernels: Mapped[list[Any]] = mapped_column(_JSON)
     lock_hash: Mapped[str | None] = mapped_column(ForeignKey("locks.hash"))
     python: Mapped[str]
-    packages: Mapped[list[Any]]  # what is installed: [[name, version], …]
+    packages: Mapped[list[Any]] = mapped_column(_JSON)  # what is installed: [[name, version], …]
 
 
 class PlannedCellRow(CellColumns, Base):
@@ -146,8 +146,8 @@ class ObservationRow(CellColumns, Base):
     run: Mapped[str] = _of_run()
     outcome: Mapped[str]
     reason: Mapped[str | None]
-    fault: Mapped[dict[str, Any] | None]
-    data: Mapped[dict[str, Any]]
+    fault: Mapped[dict[str, Any] | None] = mapped_column(_JSON)
+    data: Mapped[dict[str, Any]] = mapped_column(_JSON)
     log_tail: Mapped[str]
     seconds: Mapped[float]
     at: Mapped[str]

@@ -72,13 +72,18 @@ def _check_writable(path: Path) -> None:
     except OSError as error:
         msg = f"{path.parent}: the folder of the database cannot be made ({error.strerror}); {_OTHER_PATH}"
         raise UsageError(msg) from error
+    _check_access(path.parent, os.R_OK | os.W_OK | os.X_OK)
     if path.exists() and not path.is_file():
         msg = f"{path}: this is not a file, so it cannot be the database; {_OTHER_PATH}"
         raise UsageError(msg)
-    for place in (path.parent, path):
-        if place.exists() and not os.access(place, os.R_OK | os.W_OK):
-            msg = f"{place}: the database needs to be read and written here; change the permissions, or {_OTHER_PATH}"
-            raise UsageError(msg)
+    if path.exists():
+        _check_access(path, os.R_OK | os.W_OK)
+
+
+def _check_access(place: Path, mode: int) -> None:
+    if not os.access(place, mode):
+        msg = f"{place}: the database needs to be read and written here; change the permissions, or {_OTHER_PATH}"
+        raise UsageError(msg)
 
 
 def _file_revision(path: Path) -> str | None:
