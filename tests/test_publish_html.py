@@ -1,0 +1,314 @@
+# ruff: noqa: RUF001 - the signs that people read are expected as they are
+"""The HTML site: what it says, that it is safe to open, and that it replaces nothing it should not."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from watchdog.errors import UsageError
+from watchdog.model import Cell, Check, Status, Verdict
+from watchdog.publish import sections
+from watchdog.publish import site as site_module
+from watchdog.publish.html import write_site
+from watchdog.publish.story import RunReport
+
+from .browser import browser, chromium
+from .synthetic_reports import BROKEN, empty, hostile, realistic
+
+_TODAY, _YESTERDAY = "2026-01-31T02:00:00Z-7f3a", "2026-01-30T02:00:00Z-11c2"
+
+
+class _Page(HTMLParser):
+    """The links, anchors and text of a page."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path, self.links, self.anchors, self.text = path, list[str](), list[str](), ""
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if values.get("id"):
+            self.anchors.append(values["id"] or "")
+        if tag == "a":
+            self.links.append(values.get("href") or "")
+
+    def handle_data(self, data: str) -> None:
+        self.text += f" {' '.join(data.split())}"
+
+
+def _written(directory: Path, report: RunReport) -> Path:
+    write_site(directory, [report.summary], report)
+    return directory
+
+
+def _pages(site: Path) -> list[Path]:
+    return sorted(site.rglob("*.html"))
+
+
+def test_the_overview_says_what_broke_and_whose_fault_it_is(tmp_path: Path) -> None:
+    """The first page has the count, the missing module, the suspect and the reason for what was not asked."""
+    text = _Page(_written(tmp_path / "site", realistic()) / "index.html").text
+    assert "1 finding in 1 of 2 kernels: import of jax_flash_attention/custom under jax-0.9.2." in text
+    assert "No module named 'absl'" in text
+    assert re.search(r"suspect: +library", text)
+    assert "does not import: No module named 'absl'" in text
+    assert re.search(r"absl-py +2\.3\.1 +none +2\.4\.0", text)
+
+
+def test_a_run_without_findings_says_so(tmp_path: Path) -> None:
+    """Nothing regressed is a sentence too, and names what is not a pass."""
+    text = _Page(_written(tmp_path / "site", realistic(broken=False)) / "index.html").text
+    assert "Nothing regressed in 2 kernels: 16 inconclusive, 8 improved, 487 pass and 32 skipped." in text
+
+
+@pytest.mark.parametrize("report", [realistic(), hostile(), empty()], ids=["realistic", "hostile", "empty"])
+def test_every_internal_link_leads_to_something(tmp_path: Path, report: RunReport) -> None:
+    """Each link names a page that exists, and an element on it; no id is used twice; nothing leads outside."""
+    pages = {path.resolve(): _Page(path) for path in _pages(_written(tmp_path / "site", report))}
+    for path, page in pages.items():
+        assert len(page.anchors) == len(set(page.anchors)), path
+        for link in page.links:
+            address, _, anchor = link.partition("#")
+            target = (path.parent / unquote(address)).resolve() if address else path
+            assert target in pages, f"{path.name}: {link}"
+            assert not anchor or anchor in pages[target].anchors, f"{path.name}: {link}"
+
+
+def test_a_finding_keeps_its_address_from_run_to_run(tmp_path: Path) -> None:
+    """Two runs give the same finding the same anchor, on the kernel's page and on both runs' pages."""
+    today, yesterday = realistic(_TODAY), realistic(_YESTERDAY)
+    write_site(tmp_path / "site", [today.summary, yesterday.summary], today, earlier=[yesterday])
+    runs = [set(_Page(path).anchors) for path in _pages(tmp_path / "site" / "runs")]
+    broken = "v-jax_flash_attention-custom-jax-0.9.2-import"
+    assert len(runs) == 2
+    assert all(any(anchor.startswith(broken) for anchor in anchors) for anchors in runs)
+    assert {one for one in runs[0] if one[:2] == "v-"} == {one for one in runs[1] if one[:2] == "v-"}
+
+
+def test_every_verdict_stands_on_its_kernels_page_and_on_the_runs_page(tmp_path: Path) -> None:
+    """No verdict is lost in grouping or folding."""
+    report = realistic()
+    site = _written(tmp_path / "site", report)
+    run = _Page(next((site / "runs").iterdir()))
+    assert sum(anchor.startswith("v-") for anchor in run.anchors) == len({verdict.id for verdict in report.verdicts})
+    assert sum(anchor.startswith("o-") for anchor in run.anchors) == len(report.observations)
+    mine = [one for one in report.verdicts if one.cell.kernel in ("", "flash_attention")]
+    kernel = _Page(site / "kernels" / "flash_attention.html")
+    assert sum(anchor.startswith("v-") for anchor in kernel.anchors) == len(mine)
+
+
+def test_custom_and_native_stand_side_by_side(tmp_path: Path) -> None:
+    """The figures of a case are in one table, with the change against the baseline beside the figure."""
+    text = _Page(_written(tmp_path / "site", realistic()) / "kernels" / "flash_attention.html").text
+    assert re.search(r"temporaries +0 B +256\.2 MiB", text)
+    assert re.search(r"bundles +505 +crashed +509 +×1\.01 +509 +514 +×1\.02", text)
+
+
+def test_the_runs_page_has_what_reproduces_a_fault(tmp_path: Path) -> None:
+    """Traceback, package lists and the command stand on the page of the run."""
+    text = _Page(next((_written(tmp_path / "site", realistic()) / "runs").iterdir())).text
+    assert "from absl import logging" in text
+    assert "watchdog run --pins jax-0.9.2 --kernel jax_flash_attention --implementation custom --check import" in text
+    assert "sha256:3a9c51d7" in text
+
+
+@given(st.lists(st.text(min_size=1), min_size=4, max_size=4))
+def test_the_command_gives_back_the_cell_whatever_its_names(names: list[str]) -> None:
+    """Names with spaces, quotes or dollars reach the program as they are, and run nothing else."""
+    kernel, implementation, case, pins = names
+    words = shlex.split(sections.command(Cell(kernel, implementation, case, pins, "host", Check.MEMORY)))
+    expected = {"--pins": pins, "--kernel": kernel, "--implementation": implementation, "--case": case}
+    assert dict(zip(words[2::2], words[3::2], strict=True)) == {**expected, "--target": "host", "--check": "memory"}
+
+
+def test_hostile_text_is_only_ever_text(tmp_path: Path) -> None:
+    """No tag, terminal sequence or bidi control gets through; a megabyte stays bounded; no file leaves the site."""
+    site = _written(tmp_path / "site", hostile())
+    assert {path.name for path in tmp_path.iterdir()} == {"site"}
+    for path in _pages(site):
+        html = path.read_text(encoding="utf-8")
+        assert "<script" not in html
+        assert "<img" not in html
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", html)
+        assert len(html) < 300_000
+
+
+def test_kernels_of_similar_names_have_pages_of_their_own(tmp_path: Path) -> None:
+    """Names that differ only in characters unfit for files, or in case, do not share a page."""
+    kernels = ("a/b", "a b", "A-B", "a-b")
+    report = replace(realistic(), kernels=kernels, verdicts=())
+    names = [path.name.lower() for path in (_written(tmp_path / "site", report) / "kernels").iterdir()]
+    assert len(set(names)) == 4
+
+
+def test_a_verdict_of_an_unlisted_kernel_or_pins_is_still_shown(tmp_path: Path) -> None:
+    """What the configuration no longer names is not hidden."""
+    stray = Verdict(Cell("gone", "custom", "", "old", "", Check.IMPORT), Status.REGRESSED, "stray sentence")
+    site = _written(tmp_path / "site", replace(realistic(), verdicts=(stray,)))
+    assert "stray sentence" in _Page(site / "index.html").text
+    assert "stray sentence" in _Page(next((site / "runs").iterdir())).text
+
+
+def test_someone_elses_directory_is_refused_and_left_alone(tmp_path: Path) -> None:
+    """A directory with files of another origin is named in the error, and nothing in it changes."""
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(UsageError, match=r"thesis\.tex.*name an empty or a new directory"):
+        _written(tmp_path, realistic())
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_file_in_the_reports_place_is_refused(tmp_path: Path) -> None:
+    """A file where the directory should be, or on the way to it, is a usage error with its path."""
+    (tmp_path / "report").write_text("")
+    with pytest.raises(UsageError, match="is a file, not a directory"):
+        _written(tmp_path / "report", realistic())
+    with pytest.raises(UsageError, match="cannot write the report to"):
+        _written(tmp_path / "report" / "below", realistic())
+
+
+def test_an_empty_directory_is_taken(tmp_path: Path) -> None:
+    """A directory made beforehand, as continuous integration does, is fine."""
+    (tmp_path / "site").mkdir()
+    assert (_written(tmp_path / "site", realistic()) / "index.html").is_file()
+
+
+def test_files_added_to_a_report_survive_the_next_one_and_old_pages_do_not(tmp_path: Path) -> None:
+    """What someone put beside the pages is kept; a page of a kernel no longer watched goes."""
+    site = _written(tmp_path / "site", realistic())
+    (site / "CNAME").write_text("example")
+    (site / "notes").mkdir()
+    (site / "notes" / "a.txt").write_text("kept")
+    for _ in range(2):
+        _written(site, replace(realistic(), kernels=("flash_attention",)))
+    assert (site / "CNAME").read_text() == "example"
+    assert (site / "notes" / "a.txt").read_text() == "kept"
+    assert [path.name for path in (site / "kernels").iterdir()] == ["flash_attention.html"]
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+
+
+def test_pages_of_earlier_runs_are_kept_while_they_are_listed(tmp_path: Path) -> None:
+    """An address sent to a colleague yesterday works today, and ends when the run leaves the list."""
+    today, yesterday = realistic(_TODAY), realistic(_YESTERDAY)
+    _written(tmp_path / "site", yesterday)
+    write_site(tmp_path / "site", [today.summary, yesterday.summary], today)
+    assert len(_pages(tmp_path / "site" / "runs")) == 2
+    _written(tmp_path / "site", today)
+    assert len(_pages(tmp_path / "site" / "runs")) == 1
+
+
+def test_a_failure_half_way_leaves_the_old_site(tmp_path: Path) -> None:
+    """When a later page cannot be made, the site of before is untouched and no draft is left behind."""
+    site = _written(tmp_path / "site", realistic())
+    before = {path: path.read_bytes() for path in site.rglob("*") if path.is_file()}
+
+    def broken() -> Iterator[RunReport]:
+        yield realistic(_YESTERDAY)
+        msg = "the store went away"
+        raise RuntimeError(msg)
+
+    with pytest.raises(RuntimeError, match="went away"):
+        write_site(site, [], realistic(), earlier=broken())
+    assert {path: path.read_bytes() for path in site.rglob("*") if path.is_file()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+
+
+def test_where_directories_cannot_be_exchanged_the_site_is_still_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """File systems without an exchange in one step get two renames, and nothing is left over."""
+    monkeypatch.setattr(site_module, "_exchange", lambda _one, _other: False)
+    site = _written(tmp_path / "site", realistic())
+    _written(site, replace(realistic(), kernels=("flash_attention",)))
+    assert [path.name for path in (site / "kernels").iterdir()] == ["flash_attention.html"]
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+
+
+def test_a_reader_never_finds_half_a_site(tmp_path: Path) -> None:
+    """While the site is replaced again and again, its index can always be read, and is whole."""
+    site = _written(tmp_path / "site", empty())
+    stop, read, bad = threading.Event(), [0], list[str]()
+
+    def reader() -> None:
+        while not stop.is_set():
+            try:
+                whole = (site / "index.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
+            except OSError as error:
+                bad.append(repr(error))
+            else:
+                read[0] += 1
+                bad.extend([] if whole else ["half a page"])
+
+    thread = threading.Thread(target=reader)
+    thread.start()
+    for _ in range(15):
+        _written(site, empty())
+    stop.set()
+    thread.join()
+    assert read[0]
+    assert not bad
+
+
+_HEADINGS = "[...document.querySelectorAll('h1,h2,h3,h4,h5,h6')].map(h => +h.tagName[1])"
+# WCAG 2.2: contrast of every visible text with the nearest background that is painted.
+_PALE = """
+(() => {
+  const parse = c => c.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
+    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ground = e => { for (; e; e = e.parentElement) {
+    const c = parse(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] > 0) return c; } return [255, 255, 255]; };
+  document.querySelectorAll('details').forEach(d => d.open = true);
+  return [...document.querySelectorAll('body *')].filter(e => e.getClientRects().length
+      && [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())).filter(e => {
+    const [a, b] = [light(parse(getComputedStyle(e).color)), light(ground(e))].sort((x, y) => y - x);
+    return (a + 0.05) / (b + 0.05) < 4.5; }).map(e => e.outerHTML.slice(0, 120));
+})()
+"""
+
+
+@pytest.mark.skipif(chromium() is None, reason="needs Chromium (Debian: apt-get install chromium)")
+@pytest.mark.parametrize("report", [realistic(), hostile(), empty()], ids=["realistic", "hostile", "empty"])
+def test_every_page_opens_cleanly_in_a_real_browser(tmp_path: Path, report: RunReport) -> None:
+    """Light, dark, wide and at 360 px: no console message, nothing runs, no sideways scrolling, contrast of AA."""
+    pages = _pages(_written(tmp_path / "site", report))
+    with browser() as tab:
+        for path in pages:
+            for width, scheme in ((1280, "light"), (1280, "dark"), (360, "light")):
+                tab.look(width, scheme=scheme)
+                tab.visit(path.as_uri())
+                assert tab.value("document.title").endswith("Kernel Watchdog")
+                assert tab.value("document.scripts.length") == 0
+                assert tab.value("document.styleSheets.length") == 1
+                assert tab.value(_PALE) == [], (path, scheme)
+                assert tab.value("document.documentElement.scrollWidth") <= width, (path, width)
+            levels = tab.value(_HEADINGS)
+            assert levels.count(1) == 1
+            assert all(new <= old + 1 for old, new in zip([0, *levels], levels, strict=False))
+        assert tab.messages == []
+
+
+@pytest.mark.skipif(chromium() is None, reason="needs Chromium (Debian: apt-get install chromium)")
+def test_the_link_of_a_finding_shows_it_in_the_browser(tmp_path: Path) -> None:
+    """Following the first finding from the overview ends at its sentence, on the screen."""
+    site = _written(tmp_path / "site", realistic())
+    with browser() as tab:
+        tab.look(1280)
+        tab.visit((site / "index.html").as_uri())
+        link = tab.value("document.querySelector('.findings a').href")
+        tab.visit(link)
+        assert "No module named 'absl'" in tab.value("document.querySelector(':target').innerText")
+        assert tab.value("document.querySelector(':target').getBoundingClientRect().top") < 900
+    assert "/".join(BROKEN[:1]) in link
