@@ -6,14 +6,16 @@ from __future__ import annotations
 import io
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from watchdog.model import Outcome
+from watchdog.environments import CachedEnvironment
+from watchdog.model import Outcome, Package
 from watchdog.publish.progress import progress
-from watchdog.publish.terminal import closing_table, doctor_table, run_detail, run_table
+from watchdog.publish.terminal import closing_table, doctor_table, environments_table, run_detail, run_table
 
 from .synthetic_reports import empty, hostile, realistic
 
@@ -66,7 +68,7 @@ def test_hostile_text_moves_no_cursor_and_is_no_markup(width: int) -> None:
 def test_square_brackets_of_a_message_are_shown() -> None:
     """Text that looks like the terminal library's markup stays as it is."""
     console = _console()
-    doctor_table([_Finding("warning", "libtpu", "found [red]nothing[/red] in [/]", "install jax[tpu]")], console)
+    doctor_table([_Finding("note", "libtpu", "found [red]nothing[/red] in [/]", "install jax[tpu]")], console)
     assert "found [red]nothing[/red] in [/]" in _shown(console)
     assert "→ install jax[tpu]" in _shown(console)
 
@@ -100,6 +102,22 @@ def test_a_list_without_runs_says_what_to_do() -> None:
     run_table([empty().summary], console)
     assert "`watchdog run` makes the first" in _shown(console)
     assert "interrupted" in _shown(console)
+
+
+def test_the_cache_is_listed_with_its_size_and_ruins() -> None:
+    """Each environment has the start of its lock's hash, its size and what it holds; a ruin says how to be rid of it."""
+    console, used = _console(), datetime(2026, 1, 31, 2, tzinfo=UTC)
+    whole = CachedEnvironment(
+        "sha256:" + "ab" * 32, Path(), (Package("jax", "0.8.3"),), "3.11.7", 2**30, used, complete=True
+    )
+    ruin = CachedEnvironment("cd" * 6, Path(), (), "", 2**20, used, complete=False)
+    environments_table([whole, ruin], console)
+    environments_table([], console)
+    shown = _shown(console)
+    assert re.search(r"^abababababab +3\.11\.7 +1 GiB +2026-01-31 02:00 UTC +jax 0\.8\.3", shown, re.MULTILINE)
+    assert re.search(r"^cdcdcdcdcdcd .*not complete: `watchdog environments prune`", shown, re.MULTILINE)
+    assert "2 environments, 1.001 GiB" in shown
+    assert "The cache is empty" in shown
 
 
 class _Clock:
@@ -169,4 +187,4 @@ class _Finding:
     level: str
     topic: str
     sentence: str
-    remedy: str | None
+    remedy: str

@@ -91,6 +91,7 @@ def _templates() -> jinja2.Environment:
         told_once=sections.told_once,
         totals=sections.totals,
     )
+    environment.globals.update(word_for_word=sections.word_for_word)
     environment.globals.update(tree=figures.tree, series_rows=figures.series_rows, command=sections.command)
     return environment
 

@@ -7,6 +7,7 @@ output is a file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -15,7 +16,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from watchdog.model import Observation, PackageChange, Status, Verdict
+from watchdog.model import Observation, Package, PackageChange, Status, Verdict
 from watchdog.publish import sections, wording
 from watchdog.publish.sections import Finding, Story
 from watchdog.publish.story import RunReport, RunSummary
@@ -27,7 +28,7 @@ _STYLES = {
     Status.PASS: "green",
     Status.SKIPPED: "dim",
 }
-_LEVELS = {"ok": "green", "note": "dim", "warning": "yellow", "problem": "bold red", "error": "bold red"}
+_LEVELS = {"ok": "green", "note": "yellow", "problem": "bold red"}
 _NARROW = 72  # columns; below, a table's sentences would be one word wide
 
 
@@ -41,7 +42,24 @@ class DoctorFinding(Protocol):
     @property
     def sentence(self) -> str: ...
     @property
-    def remedy(self) -> str | None: ...
+    def remedy(self) -> str: ...
+
+
+class CachedEnvironment(Protocol):
+    """One environment in the cache."""
+
+    @property
+    def lock_hash(self) -> str: ...
+    @property
+    def packages(self) -> tuple[Package, ...]: ...
+    @property
+    def python(self) -> str: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def last_used(self) -> datetime: ...
+    @property
+    def complete(self) -> bool: ...
 
 
 def closing_table(report: RunReport, console: Console, *, page: Path | None = None) -> None:
@@ -88,6 +106,28 @@ def doctor_table(findings: Iterable[DoctorFinding], console: Console) -> None:
             [_text(str(finding.level), 20, _LEVELS.get(str(finding.level), "")), _text(finding.topic, 40), said]
         )
     console.print(_table(console, ("level", "topic", "what"), rows))
+
+
+def environments_table(environments: Sequence[CachedEnvironment], console: Console) -> None:
+    """Print the cached environments, in the order given, and how much room they take together."""
+    if not environments:
+        console.print("The cache is empty; `watchdog run` fills it.", markup=False)
+        return
+    heads = ("lock", "python", "size", "last used", "packages")
+    console.print(_table(console, heads, [_environment_row(one) for one in environments]))
+    total = wording.amount(sum(one.bytes for one in environments), "B")
+    console.print(Text(f"{wording.count(len(environments), 'environment')}, {total}"))
+
+
+def _environment_row(environment: CachedEnvironment) -> list[Text]:
+    held = ", ".join(f"{package.name} {package.version}" for package in environment.packages)
+    return [
+        _text(environment.lock_hash.removeprefix("sha256:")[:12], 12),
+        _text(environment.python, 20),
+        Text(wording.amount(environment.bytes, "B")),
+        _text(wording.moment(environment.last_used.isoformat()), 40),
+        _text(held, 200) if environment.complete else Text("not complete: `watchdog environments prune` removes it"),
+    ]
 
 
 def _closing_row(story: Story, kernel: str, pins: str) -> tuple[Status | None, str, str, Text]:
