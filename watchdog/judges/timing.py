@@ -1,0 +1,116 @@
+"""timing: is the candidate slower than its baseline, by more than one process per side can be wrong.
+
+Rounds of one process know nothing of the difference between processes, which is the larger one. The interval of the
+ratio is therefore stretched by `BETWEEN_PROCESSES` before anything is called a change (docs/judging.md).
+"""
+
+from __future__ import annotations
+
+import math
+
+from watchdog.judges import statistics
+from watchdog.judges.statistics import Series
+from watchdog.judges.suspects import blamed, suspect
+from watchdog.judges.view import View, observed
+from watchdog.judges.wording import sentence
+from watchdog.model import Amount, Figure, Observation, Status, Suspect, Verdict
+
+BETWEEN_PROCESSES = 1.6  # two processes of the same code differed by 1.56 on a busy machine
+RELEVANT = 1.05  # smaller changes do not matter
+FEWEST_ROUNDS = 5
+ALIKE = 0.5  # the control moved alike when it went at least this share of the way, in logarithms
+
+
+def judge(view: View) -> list[Verdict]:
+    """Regressed only when the stretched interval lies above 1.05 and the control stayed where it was."""
+    new = _rounds(view.candidate)
+    if new is None:
+        text = f"fewer than {FEWEST_ROUNDS} usable rounds"
+        return [view.verdict(Status.INCONCLUSIVE, text, kind="too few rounds")]
+    time = statistics.median_figure(new, "s")
+    if view.is_baseline:
+        return [view.verdict(Status.PASS, f"{_seconds(time.value)} per call; this is the baseline", figure=time)]
+    old = _rounds(view.before)
+    if old is None:
+        reason = view.nothing_to_compare() or f"nothing to compare with: too few usable rounds under {view.against}"
+        return [view.verdict(Status.SKIPPED, reason, figure=time)]
+    return [_compared(view, time, statistics.ratio_of_medians(new, old))]
+
+
+def _compared(view: View, time: Figure, within: Figure) -> Verdict:
+    ratio = statistics.widened(within, BETWEEN_PROCESSES)
+    change = _change(view, time, ratio)
+    moved = ratio.low > RELEVANT or ratio.high < 1 / RELEVANT
+    if moved and (excuse := _excuse(view, ratio)):
+        return _verdict(view, Status.INCONCLUSIVE, [change, excuse], ratio, kind="unsure", who=Suspect.MACHINE)
+    if ratio.low > RELEVANT:
+        return _slower(view, change, ratio)
+    if moved:
+        return _verdict(view, Status.IMPROVED, [change], ratio, kind="faster")
+    if within.low > RELEVANT:
+        doubt = "perhaps slower, but one process per side cannot tell"
+        return _verdict(view, Status.INCONCLUSIVE, [change, doubt], ratio, kind="unsure")
+    return _verdict(view, Status.PASS, [change], ratio)
+
+
+def _excuse(view: View, ratio: Figure) -> str | None:
+    """Why the machine, and nothing in the pins, may have moved the time; None when nothing says so."""
+    if view.same_artefacts:
+        return "yet the compiled program is the baseline's own"
+    control = _control_ratio(view)
+    if control is not None and math.log(control) / math.log(ratio.value) >= ALIKE:
+        return f"the native implementation moved alike ({control:.2f} times)"
+    return None
+
+
+def _slower(view: View, change: str, ratio: Figure) -> Verdict:
+    control = _control_ratio(view)
+    who = suspect(view, before=False, native=False)
+    steady = None if control is None else f"the native implementation did not move alike ({control:.2f} times)"
+    parts = [change, steady, blamed(view, who, before=False)]
+    return _verdict(view, Status.REGRESSED, parts, ratio, kind="slower", who=who)
+
+
+def _verdict(
+    view: View,
+    status: Status,
+    parts: list[str | None],
+    ratio: Figure,
+    *,
+    kind: str | None = None,
+    who: Suspect | None = None,
+) -> Verdict:
+    # What would have been called: the ratio at which the interval, as wide as it is, just clears the relevant change.
+    detectable = Amount(RELEVANT * ratio.value / ratio.low, ratio.unit)
+    return view.verdict(
+        status, sentence(parts), signal="seconds", kind=kind, suspect=who, figure=ratio, detectable=detectable
+    )
+
+
+def _change(view: View, time: Figure, ratio: Figure) -> str:
+    return (
+        f"{_seconds(time.value)} per call, {ratio.value:.2f} times that of {view.against} "
+        f"(between {ratio.low:.2f} and {ratio.high:.2f})"
+    )
+
+
+def _control_ratio(view: View) -> float | None:
+    new, old = _rounds(view.control), _rounds(view.control_baseline)
+    return None if new is None or old is None else statistics.ratio_of_medians(new, old).value
+
+
+def _rounds(observation: Observation | None) -> Series | None:
+    """The seconds of the rounds; None when too few of them are positive numbers."""
+    seen = observed(observation)
+    if seen is None:
+        return None
+    seconds = statistics.finite(seen.series.get("seconds", ()))
+    usable = seconds[seconds > 0]
+    return usable if usable.size >= FEWEST_ROUNDS else None
+
+
+def _seconds(value: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value / 1e-6:.3g} µs"
