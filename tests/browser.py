@@ -122,7 +122,11 @@ def browser() -> Iterator[Browser]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         arguments = ["bash", "-c", plumbing, "-", command, *_FLAGS, f"--user-data-dir={profile}"]
         process = subprocess.Popen(
-            arguments, pass_fds=(to_browser, from_browser), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            arguments,
+            pass_fds=(to_browser, from_browser),
+            env={**os.environ, "TMPDIR": profile},  # so that what it leaves behind goes with the profile
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         os.close(to_browser)
         os.close(from_browser)

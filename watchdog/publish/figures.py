@@ -146,7 +146,11 @@ def _lines(
     baseline: str | None,
 ) -> list[Line]:
     figures = {column: {one.label: one for one in readings(seen)} for column, seen in observed.items()}
-    labels = list(dict.fromkeys(label for some in figures.values() for label in some))
+    labels = dict.fromkeys(label for some in figures.values() for label in some)
+    if check is Check.MEMORY:  # most signals do not move, and that is a verdict's business
+        labels = dict.fromkeys(
+            label for label in labels if any(label in some and some[label].value for some in figures.values())
+        )
     return [
         Line(check, target, label, tuple(_entry(column, label, figures, observed, baseline) for column in columns))
         for label in labels

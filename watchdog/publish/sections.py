@@ -143,7 +143,7 @@ class Story:
             return f"{count(len(findings), 'finding')} in {hit} of {count(len(kernels), 'kernel')}: {what}."
         counts = Counter(verdict.status for verdict in self.report.verdicts)
         if not counts:
-            return "Nothing was judged in this run."
+            return "Nothing is judged yet." if self.report.state == "running" else "Nothing was judged in this run."
         others = [f"{counts[status]:,} {status}" for status in NEED[1:] if counts[status]]
         return f"Nothing regressed in {count(len(kernels), 'kernel')}: {listed(others, 4)}."
 
