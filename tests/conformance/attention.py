@@ -2,6 +2,7 @@
 
     python attention.py KERNELS numerics    # interpreted on the CPU, against float64
     python attention.py KERNELS compiles    # by the TPU compiler, no TPU needed
+    python attention.py KERNELS refuses     # what is said to arrays that do not fit
 
 Prints one JSON object a line. A failure is a traceback and a non-zero exit code.
 """
@@ -13,6 +14,7 @@ import functools
 import importlib
 import inspect
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -57,11 +59,10 @@ class Case:
 
 
 NUMERICS = (
-    Case("causal_grouped_bf16", (1, 4, 256, 128), (1, 2, 256, 128), "bfloat16", causal=True),
-    Case("blocks_skipped_and_cut", (1, 1, 384, 64), (1, 1, 384, 64), causal=True),
-    Case("one_key_head_for_all", (1, 2, 300, 64), (1, 1, 77, 64)),
-    Case("one_query", (1, 1, 1, 128), (1, 1, 300, 128)),
-    Case("more_keys_than_causal_sees", (1, 1, 200, 64), (1, 1, 333, 64), causal=True),
+    Case("full", (1, 1, 384, 128), (1, 1, 384, 128)),
+    Case("causal_grouped_bf16", (1, 2, 384, 64), (1, 1, 384, 64), "bfloat16", causal=True),
+    Case("one_query", (1, 2, 1, 128), (1, 1, 300, 128)),
+    Case("more_keys_than_causal_sees", (1, 1, 300, 64), (1, 1, 500, 64), causal=True),
     Case("query_block_larger_than_key_block", (1, 2, 512, 32), (1, 2, 300, 32), "bfloat16", causal=True),
     Case("query_block_smaller_and_large_scores", (2, 1, 384, 32), (2, 1, 256, 32), causal=True, scale=8.0),
 )
@@ -74,10 +75,18 @@ COMPILES = (
     Case("odd", (1, 2, 300, 80), (1, 1, 77, 80)),
 )
 
+REFUSED = (
+    Case("heads", (1, 3, 8, 64), (1, 2, 8, 64)),
+    Case("head_dim", (1, 2, 8, 64), (1, 2, 8, 32)),
+    Case("batch", (2, 2, 8, 64), (1, 2, 8, 64)),
+    Case("empty", (1, 2, 8, 64), (1, 2, 0, 64)),
+    Case("dtype", (1, 2, 8, 64), (1, 2, 8, 64), "float16"),
+)
+
 
 def main(kernels: str, question: str) -> None:
     sys.path.insert(0, kernels)
-    for line in {"numerics": numerics, "compiles": compiles}[question]():
+    for line in {"numerics": numerics, "compiles": compiles, "refuses": refuses}[question]():
         print(json.dumps({"jax": jax.__version__, **line}), flush=True)  # noqa: T201 - the answer of this program
 
 
@@ -182,6 +191,7 @@ def compiles() -> Iterator[dict[str, Any]]:
                 "target": generation,
                 "kernels": compiled.as_text().count('custom_call_target="tpu_custom_call"'),
                 "temp_bytes": compiled.memory_analysis().temp_size_in_bytes,
+                "score_bytes": 4 * math.prod(case.query[:3]) * case.key[2],
             }
 
 
@@ -191,6 +201,18 @@ def _compile(case: Case, device: Any) -> Any:
     function = functools.partial(_output_and_gradients, implementation("pallas_tpu"), case)
     with jax.default_device(device):
         return jax.jit(function).trace(*arrays).lower(lowering_platforms=("tpu",)).compile()
+
+
+def refuses() -> Iterator[dict[str, Any]]:
+    """The sentence with which the kernel refuses each case; null when it takes it."""
+    for case in REFUSED:
+        query, key, value, _ = case.arrays()
+        try:
+            implementation("pallas_tpu")(query, key, value)
+        except ValueError as error:
+            yield {"case": case.name, "sentence": str(error)}
+        else:
+            yield {"case": case.name, "sentence": None}
 
 
 if __name__ == "__main__":
