@@ -252,7 +252,7 @@ class EnvironmentCache:
 
     def _make_venv(self, lock: Lock, folder: Path, held: int) -> BuildFailed | None:
         answer = self._uv.call(
-            *("venv", "--no-project", "--no-config", "--python", str(lock.interpreter), str(folder / "venv")),
+            *("venv", "--no-project", "--python", str(lock.interpreter), str(folder / "venv")),
             seconds=VENV_SECONDS,
             keep_open=(held,),
         )

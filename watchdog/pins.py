@@ -38,7 +38,16 @@ _UNREACHABLE = re.compile(
     r"failed to fetch|error sending request|dns error|connection refused|client error|server error|offline",
     re.IGNORECASE,
 )
-_NEEDS_PYTHON = re.compile(r"(?P<who>\S+) depends on Python(?P<range>[<>=!~][\d.,<>=!~*]*\d)")
+_RANGE = r"(?P<range>[<>=!~][\d.,<>=!~*]*\d)"
+# The ways in which uv says that a package wants another Python; with extras it does not repeat the package's name.
+_NEEDS_PYTHON = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"(?P<who>\S+) depends on Python{_RANGE}",
+        rf"(?P<who>\S+) requires Python {_RANGE}",
+        rf"does not satisfy Python{_RANGE} and you require (?P<who>\S+?),? we can",
+    )
+)
 _WARNING = re.compile(r"^warning: .*\n(?:^ .*\n|^\n)*", re.MULTILINE)
 
 
@@ -322,8 +331,8 @@ def _explain(request: PinsRequest, answer: Answer, interpreter: Interpreter, uv:
     said = _WARNING.sub("", answer.stderr).strip()
     if "No solution found" not in said and _UNREACHABLE.search(said):
         return Unresolvable(f"the package index could not be read: {said}", answer.stderr, "index")
-    needs = _NEEDS_PYTHON.search(said)
-    if needs and "current Python version" in said:
+    needs = next(filter(None, (pattern.search(said) for pattern in _NEEDS_PYTHON)), None)
+    if needs:
         sentence = _other_python(needs["who"], needs["range"], interpreter, uv)
         return Unresolvable(f"{sentence}\n{said}", answer.stderr, "python")
     return Unresolvable(said, answer.stderr, "conflict")

@@ -44,7 +44,6 @@ _FROM_PIP = (
     ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", " "),
     ("PIP_EXTRA_INDEX_URL", "UV_INDEX", " "),
     ("PIP_FIND_LINKS", "UV_FIND_LINKS", ","),
-    ("PIP_NO_INDEX", "UV_NO_INDEX", " "),
     ("PIP_CERT", "SSL_CERT_FILE", " "),
 )
 
