@@ -1,4 +1,6 @@
-"""The only way in: `python -I <link to this folder>/run.py PLAN FD`. A JSON plan in, JSON lines out on FD.
+"""The only way in: `python -I <link to this folder>/run.py PLAN RECORDS LIVING`.
+
+A JSON plan in, JSON lines out on the descriptor RECORDS. LIVING is a pipe whose other end the program holds.
 
 This folder is loaded as the private package that the link's name gives it, so that no `checks` ever appears among
 the modules of the environment under watch.
@@ -6,6 +8,7 @@ the modules of the environment under watch.
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import importlib.util
 import json
@@ -25,9 +28,16 @@ def _load_package(name: str) -> None:
     spec.loader.exec_module(package)
 
 
-def main(plan_file: str, record_fd: int) -> int:
+def _die_with_the_program(living: int) -> None:
+    """Have the operating system send SIGIO, which ends a process, to this whole group when the pipe's other end closes."""
+    fcntl.fcntl(living, fcntl.F_SETOWN, -os.getpgrp())
+    fcntl.fcntl(living, fcntl.F_SETFL, fcntl.fcntl(living, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def main(plan_file: str, record_fd: int, living: int) -> int:
     """Ask every question of the plan; returns pytest's exit status."""
-    os.set_inheritable(record_fd, False)
+    os.set_inheritable(record_fd, False)  # its own signature
+    _die_with_the_program(living)
     document = json.loads(Path(plan_file).read_text(encoding="utf-8"))
     sys.path.append(document["tools"])  # last: never in place of a package that the environment lacks
     name = HERE.name
@@ -37,4 +47,4 @@ def main(plan_file: str, record_fd: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], int(sys.argv[2])))
+    sys.exit(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))

@@ -1,0 +1,329 @@
+"""The command line: the only place that prints and exits."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from watchdog import __version__
+from watchdog.config import FILE_NAME, Config, find_config, load
+from watchdog.errors import UsageError, WatchdogError
+
+app = typer.Typer(
+    name="watchdog",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Tells you that a custom accelerator kernel leaks, got slower, went wrong or broke after an upgrade, and why.",
+)
+environments_app = typer.Typer(no_args_is_help=True, help="The environments in the cache.")
+app.add_typer(environments_app, name="environments")
+
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help=f"Configuration; {FILE_NAME} here or above by default.")
+]
+PinsOption = Annotated[list[str] | None, typer.Option("--pins", metavar="NAME", help="Only these pins (repeatable).")]
+KernelOption = Annotated[list[str] | None, typer.Option("--kernel", metavar="NAME", help="Only this kernel.")]
+CaseOption = Annotated[list[str] | None, typer.Option("--case", metavar="NAME", help="Only this case.")]
+ImplementationOption = Annotated[
+    list[str] | None, typer.Option("--implementation", metavar="NAME", help="Only this implementation.")
+]
+TargetOption = Annotated[list[str] | None, typer.Option("--target", metavar="TARGET", help="Only this target.")]
+CheckOption = Annotated[list[str] | None, typer.Option("--check", metavar="CHECK", help="Only this check.")]
+JsonOption = Annotated[
+    str | None, typer.Option("--json", metavar="FILE", help="Write the run as JSON; - for standard output.")
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table; errors only.")]
+ColorOption = Annotated[bool, typer.Option("--no-color", help="No colours (NO_COLOR is honoured too).")]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or latest.")]
+OutOption = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where the report goes.")]
+
+
+def main() -> NoReturn:
+    """Run the program; every error that a user can mend is one sentence and an exit code."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        app(standalone_mode=False)
+    except WatchdogError as error:
+        _say(f"error: {error}")
+        sys.exit(error.exit_code)
+    except typer.Abort:
+        sys.exit(2)
+    except KeyboardInterrupt:
+        _say("stopped")
+        sys.exit(3)
+    except Exception as error:
+        _exit_for_usage(error)
+        raise
+    sys.exit(0)
+
+
+def _exit_for_usage(error: Exception) -> None:
+    """Typer's own errors (an unknown option, say) are shown its way, with the exit code of usage errors."""
+    if hasattr(error, "show") and hasattr(error, "exit_code"):
+        error.show()
+        sys.exit(2)
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _version(*, wanted: bool) -> None:
+    if wanted:
+        print(f"kernel-watchdog {__version__}")  # noqa: T201  # the one plain line
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    *, version: Annotated[bool, typer.Option("--version", help="Show the version.", is_eager=True)] = False
+) -> None:
+    _version(wanted=version)
+
+
+@app.command()
+def init(
+    *,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Copy the bundled flash-attention kernel and its configuration.")
+    ] = False,
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write.")] = Path(),
+) -> None:
+    """Write a commented watchdog.toml for your own kernel, and explain it."""
+    from watchdog import scaffold
+
+    written = scaffold.write_demo(directory) if demo else scaffold.write_starter(directory)
+    for path in written:
+        _say(f"wrote {path}")
+    _say(scaffold.demo_steps() if demo else scaffold.starter_steps())
+
+
+@app.command("check-config")
+def check_config(*, config: ConfigOption = None) -> None:
+    """Read the configuration, name every mistake in it, and say what a run would ask."""
+    from watchdog import plan
+
+    loaded = _load(config)
+    cells = plan.cells(loaded, plan.Selection())
+    _say(
+        f"{loaded.path}: {len(loaded.kernel)} kernels, {len(loaded.pins)} pins (baseline {loaded.baseline}), "
+        f"{len(loaded.watchdog.targets)} targets: {len(cells)} cells"
+    )
+
+
+@app.command()
+def doctor(*, config: ConfigOption = None, no_color: ColorOption = False) -> None:
+    """Say what this machine can and cannot answer, and why. Exit code 2 when something must be mended first."""
+    from watchdog import doctor as examination
+    from watchdog.environments import EnvironmentCache
+    from watchdog.publish import terminal
+    from watchdog.store.engine import open_store
+    from watchdog.uv import Uv
+
+    loaded = _load_if_present(config)
+    folder = loaded.environments_directory if loaded else None
+    findings = examination.examine(
+        Uv.found,
+        lambda uv: EnvironmentCache(folder, uv),
+        lambda: open_store(loaded.database_url, root=loaded.root).close() if loaded else None,
+    )
+    terminal.doctor_table(findings, _console(no_color=no_color))
+    if any(finding.level is examination.Level.PROBLEM for finding in findings):
+        raise typer.Exit(2)
+
+
+@app.command()
+def run(
+    *,
+    config: ConfigOption = None,
+    pins: PinsOption = None,
+    kernel: KernelOption = None,
+    case: CaseOption = None,
+    implementation: ImplementationOption = None,
+    target: TargetOption = None,
+    check: CheckOption = None,
+    json_file: JsonOption = None,
+    out: OutOption = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Finish the latest run that was stopped or killed.")] = False,
+    refresh: Annotated[
+        bool, typer.Option("--refresh", help="Resolve the pins anew instead of keeping their locks.")
+    ] = False,
+    quiet: QuietOption = False,
+    no_color: ColorOption = False,
+) -> None:
+    """Build the pinned environments, ask every question, judge, and write the report.
+
+    Exit code: 0 all well, 1 something regressed, 2 a mistake in configuration or use, 3 incomplete.
+    """
+    from watchdog import plan, reporting
+    from watchdog import run as running
+    from watchdog.runner import Interrupted
+    from watchdog.store import reader
+
+    loaded = _load(config)
+    selection = plan.Selection(*(tuple(given or ()) for given in (pins, kernel, case, implementation, target, check)))
+    if resume and selection != plan.Selection():
+        msg = "--resume finishes what a run began with; it takes no other selection"
+        raise UsageError(msg)
+    with _store(loaded) as store:
+        started = running.resumed(store) if resume else running.begin(store, loaded, selection)
+        console = _console(no_color=no_color)
+        try:
+            code = running.run(store, started, _progress(console, quiet=quiet), refresh=refresh)
+        except Interrupted:
+            _say(f"stopped; what was seen is kept. `watchdog run --resume` finishes run {started.id}")
+            raise typer.Exit(running.INCOMPLETE) from None
+        finished = reader.run(store, started.id)
+        page = reporting.write(store, finished, out or loaded.report_directory)
+        if json_file is not None:
+            _write_json(reporting.document(store, finished), json_file)
+        if not quiet:
+            from watchdog.publish import terminal
+
+            terminal.closing_table(reporting.report(store, finished), console, page=page)
+    raise typer.Exit(code)
+
+
+@app.command()
+def runs(*, config: ConfigOption = None, no_color: ColorOption = False) -> None:
+    """List the runs, latest first."""
+    from watchdog import reporting
+    from watchdog.publish import terminal
+
+    with _store(_load(config)) as store:
+        terminal.run_table(reporting.summaries(store), _console(no_color=no_color, stderr=False))
+
+
+@app.command()
+def show(
+    run_name: RunArgument = "latest",
+    *,
+    config: ConfigOption = None,
+    json_file: JsonOption = None,
+    no_color: ColorOption = False,
+) -> None:
+    """Show one run whole: every verdict, its figures, and the end of the log of what failed."""
+    from watchdog import reporting
+    from watchdog.publish import terminal
+    from watchdog.store import reader
+
+    with _store(_load(config)) as store:
+        found = reader.run(store, run_name)
+        if json_file is not None:
+            _write_json(reporting.document(store, found), json_file)
+        else:
+            terminal.run_detail(reporting.report(store, found), _console(no_color=no_color, stderr=False))
+
+
+@app.command()
+def report(
+    run_name: RunArgument = "latest",
+    *,
+    config: ConfigOption = None,
+    out: OutOption = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+) -> None:
+    """Write the HTML report anew from what is stored."""
+    from watchdog import reporting
+    from watchdog.store import reader
+
+    loaded = _load(config)
+    with _store(loaded) as store:
+        page = reporting.write(store, reader.run(store, run_name), out or loaded.report_directory)
+    _say(f"Report: {page}")
+    if open_page:
+        typer.launch(page.as_uri())
+
+
+@environments_app.command("list")
+def environments_list(*, config: ConfigOption = None, no_color: ColorOption = False) -> None:
+    """List the environments in the cache, last used first."""
+    from watchdog.publish import terminal
+
+    terminal.environments_table(_cache(config).list_environments(), _console(no_color=no_color, stderr=False))
+
+
+@environments_app.command("prune")
+def environments_prune(
+    *,
+    config: ConfigOption = None,
+    older_than: Annotated[
+        int, typer.Option("--older-than", metavar="DAYS", min=0, help="Only those unused for so long.")
+    ] = 30,
+    everything: Annotated[bool, typer.Option("--all", help="All of them, whenever they were used.")] = False,
+) -> None:
+    """Remove environments that have not been used for a while. Those in use stay."""
+    pruned = _cache(config).prune(older_than=timedelta(0) if everything else timedelta(days=older_than))
+    removed = [one for one in pruned if one.removed]
+    size = sum(one.environment.size for one in removed)
+    _say(f"removed {len(removed)} environments, {size / 1e9:.1f} GB; {len(pruned) - len(removed)} are in use and stay")
+
+
+def _load(path: Path | None) -> Config:
+    return load(path if path is not None else find_config(Path.cwd()))
+
+
+def _load_if_present(path: Path | None) -> Config | None:
+    """The configuration for a command that can do without one, but not with a wrong one."""
+    if path is not None:
+        return load(path)
+    try:
+        found = find_config(Path.cwd())
+    except UsageError:
+        return None
+    return load(found)
+
+
+@contextmanager
+def _store(config: Config) -> Iterator[Any]:
+    from watchdog.store.engine import open_store
+
+    with open_store(config.database_url, root=config.root) as store:
+        yield store
+
+
+def _cache(path: Path | None) -> Any:
+    from watchdog.environments import EnvironmentCache
+
+    config = _load_if_present(path)
+    return EnvironmentCache(config.environments_directory if config else None)
+
+
+def _progress(console: Console, *, quiet: bool) -> Any:
+    from watchdog.publish.progress import progress
+
+    return lambda total: progress(total, console, quiet=quiet)
+
+
+def _console(*, no_color: bool, stderr: bool = True) -> Console:
+    return Console(stderr=stderr, no_color=True if no_color else None, highlight=False)
+
+
+def _say(sentence: str) -> None:
+    """One plain message on standard error."""
+    Console(stderr=True, highlight=False).print(Text(sentence), soft_wrap=True)
+
+
+def _write_json(document: dict[str, Any], file: str) -> None:
+    text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    if file == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        msg = f"--json {file}: it cannot be written: {error.strerror}"
+        raise UsageError(msg) from error

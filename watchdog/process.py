@@ -1,0 +1,205 @@
+"""The one seam to the processes that run code under watch: started, listened to, limited, and ended with all of theirs."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from threading import Event
+
+import psutil
+
+_POLL_SECONDS = 0.1
+_MEMORY_SECONDS = 0.25  # between two looks at the memory
+_LONGEST_LINE = 256 * 2**20  # bytes; a line that never ends is not kept
+
+# What a check needs of the surroundings. Credentials, PYTHON* and the caller's own settings stay out.
+_PASSED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "CUDA_VISIBLE_DEVICES")
+
+
+class Stopped(StrEnum):
+    """Why a process was ended by us."""
+
+    TIME = "time limit"
+    MEMORY = "memory limit"
+    INTERRUPT = "interrupt"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """For each cell: seconds from its start to its observation, and bytes that its processes hold together."""
+
+    seconds: float
+    memory: int
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended: its status as `subprocess` gives it, and whether we ended it."""
+
+    status: int
+    stopped: Stopped | None
+    memory: int  # bytes, the most that was seen
+
+    @property
+    def kind(self) -> str:
+        """In words, as a fault's kind."""
+        if self.stopped is not None:
+            return self.stopped.value
+        if self.status < 0:
+            return f"signal {-self.status} ({signal.Signals(-self.status).name})"
+        return f"exit code {self.status}"
+
+
+@dataclass
+class Listener:
+    """Receives complete lines, and knows when the cell in hand began (`time.monotonic()`), or None between cells."""
+
+    on_line: Callable[[str], None]
+    began: Callable[[], float | None]
+
+
+def clean_environment(surroundings: Mapping[str, str], home: Path) -> dict[str, str]:
+    """The environment variables of a process under watch; `home` and its temporary files are its own."""
+    kept = {name: surroundings[name] for name in _PASSED if name in surroundings}
+    return {**kept, "HOME": str(home), "TMPDIR": str(home), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
+
+
+def supervise(
+    command: Sequence[str], *, folder: Path, log: Path, limits: Limits, listener: Listener, stop: Event
+) -> Ended:
+    """Run `command` with two descriptors appended, for its records and to tell whether we live; wait until it ends.
+
+    It has a session and a process group of its own. When it ends, or `stop` is set, or a limit is passed, every
+    process that it started ends too. If this program is killed, the operating system ends them: the second
+    descriptor's other end closes.
+    Raises OSError when it cannot be started.
+    """
+    reading, writing = os.pipe()
+    living, alive = os.pipe()
+    try:
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                [*command, str(writing), str(living)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=folder,
+                env=clean_environment(os.environ, folder),
+                pass_fds=(writing, living),
+                start_new_session=True,
+            )
+        os.close(writing)
+        writing = -1
+        return _Watch(process, reading, limits, listener, stop).until_it_ends()
+    finally:
+        for descriptor in (reading, writing, living, alive):
+            if descriptor >= 0:
+                os.close(descriptor)
+
+
+@dataclass
+class _Watch:
+    """One process being listened to."""
+
+    process: subprocess.Popen[bytes]
+    reading: int
+    limits: Limits
+    listener: Listener
+    stop: Event
+    rest: bytes = b""
+    family: dict[int, psutil.Process] = field(default_factory=dict)
+    most: int = 0
+    looked: float = 0.0
+
+    def until_it_ends(self) -> Ended:
+        stopped = None
+        os.set_blocking(self.reading, False)
+        try:
+            with selectors.DefaultSelector() as selector:
+                selector.register(self.reading, selectors.EVENT_READ)
+                while self.process.poll() is None and stopped is None:
+                    if selector.select(_POLL_SECONDS) and not self._listen():
+                        time.sleep(_POLL_SECONDS)  # it closed its records; wait for its end
+                    stopped = self._reason_to_stop()
+        finally:
+            self._end_all()
+        self._listen()
+        return Ended(self.process.returncode, stopped, self.most)
+
+    def _listen(self) -> bool:
+        """Read what has arrived and hand on complete lines; false when the other end is closed."""
+        while True:
+            try:
+                data = os.read(self.reading, 2**20)
+            except BlockingIOError:
+                return True
+            if not data:
+                return False
+            *lines, self.rest = (self.rest + data).split(b"\n")
+            self.rest = self.rest[:_LONGEST_LINE]
+            for line in lines:
+                self.listener.on_line(line.decode("utf-8", errors="replace"))
+
+    def _reason_to_stop(self) -> Stopped | None:
+        now = time.monotonic()
+        if self.stop.is_set():
+            return Stopped.INTERRUPT
+        began = self.listener.began()
+        if began is not None and now - began > self.limits.seconds:
+            return Stopped.TIME
+        if now - self.looked > _MEMORY_SECONDS:
+            self.looked = now
+            return self._look_at_memory()
+        return None
+
+    def _look_at_memory(self) -> Stopped | None:
+        """Sum what the process and its descendants hold; forgets none of them, so that all can be ended."""
+        with suppress(psutil.NoSuchProcess):  # it ended just now
+            parent = psutil.Process(self.process.pid)
+            self.family.update({child.pid: child for child in parent.children(recursive=True)})
+            held = 0
+            for member in (parent, *self.family.values()):
+                with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                    held += _private(member)
+            self.most = max(self.most, held)
+            if held > self.limits.memory:
+                return Stopped.MEMORY
+        return None
+
+    def _end_all(self) -> None:
+        with suppress(psutil.NoSuchProcess):
+            parent = psutil.Process(self.process.pid)
+            self.family.update({child.pid: child for child in parent.children(recursive=True)})
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        for member in self.family.values():  # one that left the group
+            with suppress(psutil.NoSuchProcess):
+                member.kill()
+        self.process.wait()
+
+
+def _private(member: psutil.Process) -> int:
+    """Bytes of a process that are not pages of files or shared: a forked child counts what it changed."""
+    info = member.memory_info()
+    return max(0, int(info.rss) - int(getattr(info, "shared", 0)))
+
+
+def scratch_folder() -> tempfile.TemporaryDirectory[str]:
+    """A private folder for one process, gone when it is done."""
+    return tempfile.TemporaryDirectory(prefix="kernel-watchdog-", ignore_cleanup_errors=True)
+
+
+def end_children() -> None:
+    """End every process that this one started, and theirs. For an interrupt, when threads wait for them."""
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            child.kill()

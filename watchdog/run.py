@@ -1,0 +1,189 @@
+"""A run, from the configuration to verdicts and pages: a list of steps that reads on one screen."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+
+from watchdog import __version__, judges, machine, plan, process
+from watchdog.config import Config
+from watchdog.environments import EnvironmentCache
+from watchdog.errors import UsageError
+from watchdog.installation import Installed, Installer, own_packages
+from watchdog.judges import KernelFacts
+from watchdog.model import Cell, Observation, Outcome, Verdict
+from watchdog.plan import EnvironmentRequest, Selection
+from watchdog.runner import Interrupted, Progress, Runner, label
+from watchdog.store import reader, writer
+from watchdog.store.engine import Store
+from watchdog.store.values import Run, RunState
+from watchdog.uv import Uv
+
+INCOMPLETE = 3  # exit code of a run that was interrupted
+
+# How a run shows its progress: called with the number of cells, used as a with-statement.
+ShowProgress = Callable[[int], Any]
+
+
+@dataclass(frozen=True)
+class Started:
+    """A run that has begun, or goes on: what it asks and what it has seen."""
+
+    id: str
+    config: Config
+    selection: Selection
+    cells: tuple[Cell, ...]
+    seen: Mapping[Cell, Observation]
+
+
+def run(store: Store, started: Started, show: ShowProgress, *, refresh: bool) -> int:
+    """Do everything that a run has to do, and return its exit code.
+
+    Whatever ends it early, what was observed is kept, and `resumed` goes on from there.
+    """
+    uv = Uv.found()
+    cache = EnvironmentCache(started.config.environments_directory, uv)
+    with _ending(store, started.id), show(len(started.cells)) as progress:
+        installer = Installer(started.config, store, cache, uv, refresh)
+        installed = _install(store, started, installer, progress)
+        _ask(store, started, installed, cache, progress)
+        verdicts = judge(store, started, installed)
+        code = judges.exit_code(verdicts)
+        writer.finish_run(store, started.id, state=RunState.FINISHED, exit_code=code)
+    return code
+
+
+def begin(store: Store, config: Config, selection: Selection) -> Started:
+    """Write down what a new run will ask. Raises UsageError when that is nothing."""
+    cells = plan.cells(config, selection)
+    document = {"config": config.model_dump(mode="json"), "selection": selection.to_json()}
+    host = {**machine.facts(), **_owner()}
+    run_id = writer.start_run(store, config=document, host=host, version=__version__)
+    writer.record_plan(store, run_id, cells)
+    return Started(run_id, config, selection, cells, {})
+
+
+def resumed(store: Store, name: str | None = None) -> Started:
+    """An unfinished run, with the configuration that it began with; the latest when it is not named.
+
+    Raises UsageError when there is none, or when its process is still alive.
+    """
+    unfinished = reader.run(store, name) if name else reader.latest_unfinished_run(store)
+    if unfinished is None or unfinished.state is RunState.FINISHED:
+        msg = "there is no unfinished run to resume; `watchdog run` starts a new one, `watchdog runs` lists them"
+        raise UsageError(msg)
+    if is_alive(unfinished):
+        msg = f"run {unfinished.id} is still running (process {unfinished.host['pid']}); wait for it, or stop it first"
+        raise UsageError(msg)
+    config = Config.model_validate(unfinished.config["config"])
+    selection = Selection.from_json(unfinished.config["selection"])
+    writer.reopen_run(store, unfinished.id)
+    seen = {observation.cell: observation for observation in reader.observations(store, unfinished.id)}
+    return Started(unfinished.id, config, selection, plan.cells(config, selection), seen)
+
+
+def is_alive(unfinished: Run) -> bool:
+    """Whether the process that began a run is still at it; a later process with the same number is another one."""
+    if unfinished.state is not RunState.RUNNING or "pid" not in unfinished.host:
+        return False
+    try:
+        return bool(psutil.Process(int(unfinished.host["pid"])).create_time() == unfinished.host["pid_started"])
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _owner() -> dict[str, Any]:
+    own = psutil.Process()
+    return {"pid": own.pid, "pid_started": own.create_time()}
+
+
+@contextmanager
+def _ending(store: Store, run_id: str) -> Iterator[None]:
+    """However it ends early, the run says so."""
+    try:
+        yield
+    except (Interrupted, KeyboardInterrupt):
+        writer.finish_run(store, run_id, state=RunState.INTERRUPTED, exit_code=INCOMPLETE)
+        raise Interrupted from None
+    except BaseException:
+        writer.finish_run(store, run_id, state=RunState.FAILED, exit_code=None)
+        raise
+
+
+def _install(store: Store, started: Started, installer: Installer, progress: Progress) -> list[Installed]:
+    """Every environment of the run, two at a time; the first to need a package downloads it for all."""
+    requests = plan.environment_requests(started.config, started.selection)
+    with ThreadPoolExecutor(2) as pool:
+        futures = [pool.submit(_install_one, installer, request, progress) for request in requests]
+        try:
+            installed = [future.result() for future in futures]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            process.end_children()
+            raise
+    for one in installed:
+        writer.record_environment(store, started.id, one.environment)
+        for observation in one.observations:
+            if observation.cell in started.cells and observation.cell not in started.seen:
+                writer.record_observation(store, started.id, observation)
+    return installed
+
+
+def _install_one(installer: Installer, request: EnvironmentRequest, progress: Progress) -> Installed:
+    for cell in request.install_cells:
+        progress.started(label(cell))
+    installed = installer.install(request, lambda _message: None)
+    for observation in installed.observations:
+        progress.finished(label(observation.cell), observation.outcome, observation.seconds)
+    return installed
+
+
+def _ask(
+    store: Store, started: Started, installed: Sequence[Installed], cache: EnvironmentCache, progress: Progress
+) -> None:
+    by_subject = {(one.request.pins, kernel): one for one in installed for kernel in one.request.kernels}
+    runner = Runner(
+        config=started.config,
+        asked=started.cells,
+        cache=cache,
+        installed=by_subject,
+        host=functools.cache(lambda pins: _host(installed, pins)),
+        keep=functools.partial(writer.record_observation, store, started.id),
+        progress=progress,
+        side_by_side=side_by_side(started.config.watchdog.cell_memory),
+        seen=dict(started.seen),
+    )
+    for observation in started.seen.values():
+        progress.finished(label(observation.cell), Outcome.OBSERVED, 0.0)
+    runner.ask([cell for cell in started.cells if cell not in started.seen])
+
+
+def _host(installed: Sequence[Installed], pins: str) -> str:
+    names = {package.name for one in installed if one.request.pins == pins for package in one.environment.packages}
+    return machine.host_platform(names).platform
+
+
+def side_by_side(cell_memory: int) -> int:
+    """How many processes may run at once: as many as there are cores, and as the memory allows at its limit."""
+    return max(1, min(machine.usable_cores(), machine.usable_memory() // cell_memory))
+
+
+def judge(store: Store, started: Started, installed: Sequence[Installed]) -> tuple[Verdict, ...]:
+    """Judge what the run observed, and keep the verdicts."""
+    facts = {
+        kernel.name: KernelFacts(own_packages(started.config, kernel, installed), kernel.tolerance)
+        for kernel in plan.selected_kernels(started.config, started.selection)
+    }
+    names = plan.selected_pins(started.config, started.selection)
+    baseline = started.config.baseline if started.config.baseline in names else None
+    observations = reader.observations(store, started.id)
+    environments = reader.environments(store, started.id)
+    verdicts = judges.judge_run(observations, environments, baseline, facts)
+    writer.record_verdicts(store, started.id, verdicts)
+    return verdicts

@@ -1,0 +1,255 @@
+"""From jobs to observations: processes inside environments, supervised; what kills one is an observation of its cell."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from watchdog import plan, process, records
+from watchdog.config import Config
+from watchdog.environments import Built, EnvironmentCache
+from watchdog.installation import Installed
+from watchdog.model import Cell, Fault, Observation, Outcome
+from watchdog.plan import Job, Lane
+from watchdog.process import Ended, Limits, Listener, Stopped
+from watchdog.redaction import plain, redact
+from watchdog.rooms import room
+
+_LOG_TAIL = 16_384  # bytes
+_ROOM = "_watchdog_checks"  # the private name that the checks have inside an environment
+
+
+class Progress(Protocol):
+    """Who is told what is going on."""
+
+    def started(self, label: str) -> None: ...
+    def finished(self, label: str, outcome: Outcome, seconds: float) -> None: ...
+
+
+class Interrupted(Exception):  # noqa: N818  # the user's wish, not an error
+    """The run was asked to stop; all of its processes have ended."""
+
+
+@dataclass
+class Runner:
+    """Asks the cells of a run. `keep` makes an observation durable before the next thing starts."""
+
+    config: Config
+    asked: Sequence[Cell]
+    cache: EnvironmentCache
+    installed: Mapping[tuple[str, str], Installed]  # by pins and kernel
+    host: Callable[[str], str]  # pins → platform of this machine's device
+    keep: Callable[[Observation], object]
+    progress: Progress
+    side_by_side: int
+    seen: dict[Cell, Observation] = field(default_factory=dict)
+    stop: threading.Event = field(default_factory=threading.Event)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def ask(self, cells: Sequence[Cell]) -> None:
+        """Ask all cells. Raises Interrupted on Ctrl-C, when every process has ended."""
+        jobs = plan.jobs(cells, self.host)
+        with ThreadPoolExecutor(self.side_by_side) as pool:
+            together = _by_subject(job for job in jobs if job.lane in (Lane.COMPILER, Lane.ISOLATED))
+            self._wait([pool.submit(self._ask_in_turn, group) for group in together])
+        with ThreadPoolExecutor(1) as alone:
+            for lane in (Lane.DEVICE, Lane.TIMING):
+                self._wait([alone.submit(self._ask_in_turn, [job]) for job in jobs if job.lane is lane])
+
+    def _wait(self, futures: list[Future[None]]) -> None:
+        """Until all are done; an interrupt stops them all, and the first error is raised again."""
+        try:
+            pending = set(futures)
+            while pending:
+                done, pending = wait(pending, timeout=0.5, return_when=FIRST_COMPLETED)
+                for future in done:
+                    future.result()
+        except KeyboardInterrupt:
+            self._stop(futures)
+            raise Interrupted from None
+        except BaseException:
+            self._stop(futures)
+            raise
+
+    def _stop(self, futures: list[Future[None]]) -> None:
+        self.stop.set()
+        for future in futures:
+            future.cancel()
+
+    def _ask_in_turn(self, jobs: Iterable[Job]) -> None:
+        for job in jobs:
+            installed = self.installed[job.pins, job.kernel]
+            if installed.built is None:
+                self._skip_all(job.cells, "the environment could not be installed")
+                continue
+            with self.cache.in_use(installed.built):
+                self._ask_job(job, installed.built)
+
+    def _ask_job(self, job: Job, built: Built) -> None:
+        """Start processes until every cell of the job has its observation, or the run is stopped."""
+        remaining = self._not_blocked(job.cells)
+        while remaining and not self.stop.is_set():
+            _Attempt(self, job, built, remaining).make()
+            remaining = self._not_blocked([cell for cell in remaining if cell not in self.seen])
+
+    def _not_blocked(self, cells: Sequence[Cell]) -> list[Cell]:
+        """The cells that are worth asking; the others are recorded as skipped, with the reason."""
+        free = []
+        for cell in cells:
+            reason = plan.blocked(cell, self.seen)
+            if reason is None:
+                free.append(cell)
+            else:
+                self.record(Observation(cell, Outcome.SKIPPED, reason=reason))
+        return free
+
+    def _skip_all(self, cells: Sequence[Cell], reason: str) -> None:
+        for cell in cells:
+            self.record(Observation(cell, Outcome.SKIPPED, reason=reason))
+
+    def record(self, observation: Observation) -> None:
+        """Keep one observation, cleaned of credentials and control characters."""
+        clean = cleaned(observation)
+        with self._lock:
+            self.keep(clean)
+            self.seen[clean.cell] = clean
+        self.progress.finished(label(clean.cell), clean.outcome, clean.seconds)
+
+
+class _Attempt:
+    """One process, and the cell that it has in hand."""
+
+    def __init__(self, runner: Runner, job: Job, built: Built, cells: Sequence[Cell]) -> None:
+        self.runner, self.job, self.built = runner, job, built
+        self.numbered = dict(enumerate(cells))
+        self.in_hand: Cell | None = None
+        self.began: float | None = None
+        self.answered = 0
+        self.unreadable: str | None = None
+
+    def make(self) -> None:
+        with process.scratch_folder() as folder:
+            scratch = Path(folder)
+            ended = self._run(scratch)
+            if ended.stopped is not Stopped.INTERRUPT:
+                self._account(ended, scratch)
+
+    def _run(self, scratch: Path) -> Ended:
+        built, options = self.built, self.runner.config.watchdog
+        (scratch / _ROOM).symlink_to(room("checks"))
+        host = self.runner.host(self.job.pins)
+        document = plan.document(
+            self.job,
+            self.numbered,
+            self.runner.config,
+            asked=self.runner.asked,
+            host=host,
+            scratch=scratch,
+            tools=built.tools,
+        )
+        plan_file = scratch / "plan.json"
+        plan_file.write_text(json.dumps(document), encoding="utf-8")
+        return process.supervise(
+            [str(built.python), "-I", str(scratch / _ROOM / "run.py"), str(plan_file)],
+            folder=scratch,
+            log=scratch / "process.log",
+            limits=Limits(options.cell_timeout, options.cell_memory),
+            listener=Listener(self._hear, lambda: self.began),
+            stop=self.runner.stop,
+        )
+
+    def _hear(self, line: str) -> None:
+        match records.parse_line(line, self.numbered):
+            case records.Started(cell):
+                self.in_hand, self.began = cell, time.monotonic()
+                self.runner.progress.started(label(cell))
+            case records.Observed(observation):
+                self.answered += 1
+                self.in_hand = self.began = None
+                self.runner.record(observation)
+            case records.Unreadable(reason, text):
+                self.unreadable = f"{reason}: {text}"
+
+    def _account(self, ended: Ended, scratch: Path) -> None:
+        """Write down what the process could not: the cell that ended it, or that it never began."""
+        if self.in_hand is not None:
+            number = next(number for number, cell in self.numbered.items() if cell == self.in_hand)
+            seconds = time.monotonic() - (self.began or 0.0)
+            self.runner.record(
+                _ended_by(self.in_hand, ended, _tail(scratch / f"{number}.log"), seconds, self._limits())
+            )
+        elif self.answered == 0:
+            log = _tail(scratch / "process.log")
+            for cell in self.numbered.values():
+                self.runner.record(_never_began(cell, ended, log, self.unreadable))
+
+    def _limits(self) -> Limits:
+        options = self.runner.config.watchdog
+        return Limits(options.cell_timeout, options.cell_memory)
+
+
+def _ended_by(cell: Cell, ended: Ended, log: str, seconds: float, limits: Limits) -> Observation:
+    """The observation of a cell whose process ended before it could answer."""
+    outcome, message = _how(ended, limits)
+    return Observation(cell, outcome, fault=Fault(kind=ended.kind, message=message), log_tail=log, seconds=seconds)
+
+
+def _how(ended: Ended, limits: Limits) -> tuple[Outcome, str]:
+    match ended.stopped:
+        case Stopped.TIME:
+            return Outcome.HUNG, f"no answer within {limits.seconds:g} s (cell_timeout); it was stopped"
+        case Stopped.MEMORY:
+            held, allowed = ended.memory / 2**30, limits.memory / 2**30
+            message = f"it held {held:.1f} GiB, more than the {allowed:.1f} GiB of cell_memory; it was stopped"
+            return Outcome.OUT_OF_MEMORY, message
+    return Outcome.CRASHED, "the process ended before it could answer"
+
+
+def _never_began(cell: Cell, ended: Ended, log: str, unreadable: str | None) -> Observation:
+    said = f"; it wrote {unreadable}" if unreadable else ""
+    message = f"the checks could not start in this environment{said}"
+    return Observation(cell, Outcome.CRASHED, fault=Fault(kind=ended.kind, message=message), log_tail=log)
+
+
+def cleaned(observation: Observation) -> Observation:
+    """The observation with the texts from outside freed of credentials, and logs of control characters."""
+
+    def text(value: str) -> str:
+        return redact(plain(value))
+
+    fault = observation.fault
+    if fault is not None:
+        fault = replace(fault, message=text(fault.message), traceback=text(fault.traceback), kind=text(fault.kind))
+    reason = text(observation.reason) if observation.reason is not None else None
+    return replace(observation, fault=fault, reason=reason, log_tail=text(observation.log_tail))
+
+
+def label(cell: Cell) -> str:
+    """What people see of a cell while it runs."""
+    subject = " ".join(part for part in (f"{cell.kernel}/{cell.implementation}".strip("/"), cell.case) if part)
+    place = f"{cell.pins} {cell.target}".strip()
+    return f"{cell.check}: {subject or 'all kernels'} ({place})"
+
+
+def _by_subject(jobs: Iterable[Job]) -> list[list[Job]]:
+    """The jobs that follow one another: those of the same kernel, implementation and pins."""
+    groups: dict[tuple[str, str, str], list[Job]] = {}
+    for job in jobs:
+        groups.setdefault((job.pins, job.kernel, job.implementation), []).append(job)
+    return [sorted(group, key=lambda job: list(Lane).index(job.lane)) for group in groups.values()]
+
+
+def _tail(log: Path) -> str:
+    """The end of a log, or nothing where none was written."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _LOG_TAIL))
+            return file.read().decode("utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
