@@ -39,27 +39,31 @@ class Shape(Enum):
 
 @dataclass(frozen=True)
 class Signal:
-    """One thing that may grow: its unit, whether its counts are exact, and the least growth per call that matters."""
+    """One thing that may grow: its unit, whether its counts are exact, and the least growth that matters.
+
+    `least` is per call; `least_per_block` is what the check's own bookkeeping may cost.
+    """
 
     name: str
     label: str
     unit: str
     exact: bool = True
     least: float = 0.0
+    least_per_block: float = 0.0
     on_device: bool = False
 
 
 # The worst first: a verdict names the first of these that grows.
 SIGNALS = (
     Signal("device_bytes", "device memory", "B/call", on_device=True),
-    Signal("live_array_bytes", "live arrays", "B/call", on_device=True),
+    Signal("live_array_bytes", "array memory", "B/call", on_device=True),
     Signal("live_arrays", "live arrays", "arrays/call", on_device=True),
     Signal("live_executables", "live executables", "executables/call"),
-    Signal("heap_bytes", "host heap", "B/call", exact=False, least=1024),
+    Signal("heap_bytes", "host heap", "B/call", exact=False, least=1024, least_per_block=2**14),
     Signal("fds", "file descriptors", "descriptors/call"),
     Signal("threads", "threads", "threads/call"),
-    Signal("objects", "Python objects", "objects/call", least=0.5),
-    Signal("rss_bytes", "resident memory", "B/call", exact=False, least=4096),
+    Signal("objects", "Python objects", "objects/call", least=10),
+    Signal("rss_bytes", "resident memory", "B/call", exact=False, least=4096, least_per_block=2**16),
 )
 
 
@@ -83,7 +87,7 @@ def judge(view: View) -> list[Verdict]:
         return [_leak(view, leaking)]
     unsure = [growth for growth in growths if growth.shape is Shape.UNSURE]
     if unsure:
-        return [_undecided(view, f"{unsure[0].signal.label} grew unevenly, {_rate(unsure[0].rate)}", unsure[0])]
+        return [_undecided(view, f"{unsure[0].signal.label} grew unevenly: {_rate(unsure[0])}", unsure[0])]
     if all(growth.shape is Shape.SHORT for growth in growths):
         return [_undecided(view, "too few blocks were run to tell growth from warm-up", None)]
     return [_still(view, growths)]
@@ -95,7 +99,14 @@ def measure(observation: Observation) -> list[Growth]:
     if calls < 1:
         return []
     present = [signal for signal in SIGNALS if len(observation.series.get(signal.name, ())) > 1]
-    return [growth(signal, statistics.finite(observation.series[signal.name]), calls) for signal in present]
+    return [growth(signal, _after_warm_up(observation, signal.name), calls) for signal in present]
+
+
+def _after_warm_up(observation: Observation, name: str) -> Series:
+    """The readings from the first block's end on; one that was taken before the first block is left out."""
+    blocks = int(quantity(observation.data, "blocks") or 0)
+    readings = observation.series[name]
+    return statistics.finite(readings[-blocks:] if blocks > 0 else readings)
 
 
 def growth(signal: Signal, readings: Series, calls: float) -> Growth:
@@ -103,14 +114,15 @@ def growth(signal: Signal, readings: Series, calls: float) -> Growth:
     added = statistics.increments(readings)
     if added.size == 0:
         return Growth(signal, Shape.SHORT, Figure.exact(0.0, signal.unit), None)
+    least = max(signal.least * calls, signal.least_per_block)
     if signal.exact:
         rate = Figure(float(added.mean()), float(added.min()), float(added.max()), signal.unit)
-        return Growth(signal, _counted(readings, added, signal.least * calls), _per_call(rate, calls), 1 / calls)
+        return Growth(signal, _counted(readings, added, least), _per_call(rate, calls), 1 / calls)
     rate = _per_call(statistics.median_figure(added, signal.unit), calls)
-    shift = _needed_shift(added, signal.least * calls)
+    shift = _needed_shift(added, least)
     if shift is None:
         return Growth(signal, Shape.SHORT, rate, None)
-    return Growth(signal, _weighed(added, signal.least * calls), rate, _seen(added, shift, calls))
+    return Growth(signal, _weighed(added, least), rate, _seen(added, shift, calls))
 
 
 def _counted(readings: Series, added: Series, least: float) -> Shape:
@@ -184,14 +196,14 @@ def _per_call(figure: Figure, calls: float) -> Figure:
 def _leak(view: View, leaking: list[Growth]) -> Verdict:
     worst = leaking[0]
     if _may_be_the_interpreter(view, leaking):
-        text = f"keeps {_rate(worst.rate)} of {worst.signal.label}, but on the host, where the interpreter may be what keeps it"
+        text = f"keeps {_rate(worst)}, but on the host, where the interpreter may be what keeps it"
         return _undecided(view, text, worst)
     before, native = _leaks(view.before), _leaks(view.control)
     who = suspect(view, before=was_there(view, found=before), native=native)
     kind = "cache growth" if worst.signal.name == "live_executables" else "leak"
     site = _site(view)
     parts = [
-        f"keeps {_rate(worst.rate)} of {worst.signal.label}" + (f", allocated at {site}" if site else ""),
+        f"keeps {_rate(worst)}" + (f", allocated at {site}" if site else ""),
         _others(leaking),
         f"already under the baseline {view.against}" if before else None,
         "the native implementation or the way it is called does the same" if native else None,
@@ -267,19 +279,23 @@ def _detectable(growth: Growth) -> Amount | None:
 def _assurance(growth: Growth) -> str | None:
     if growth.detectable is None:
         return None
-    amount = f"{bytes_text(growth.detectable)}" if growth.signal.unit == "B/call" else number_text(growth.detectable)
-    return f"{amount} per call of {growth.signal.label} would have been seen"
+    return f"{_amount(growth.detectable, growth.signal)} per call would have been seen"
 
 
 def _others(leaking: list[Growth]) -> str | None:
-    return f"also {', '.join(f'{_rate(one.rate)}' for one in leaking[1:4])}" if len(leaking) > 1 else None
+    return f"also {', '.join(_rate(one) for one in leaking[1:4])}" if len(leaking) > 1 else None
 
 
-def _rate(rate: Figure) -> str:
-    """The rate in words: `16 KiB per call`, `2 arrays per call`."""
-    if rate.unit == "B/call":
-        return f"{bytes_text(rate.value)} per call"
-    return f"{number_text(rate.value)} {rate.unit.removesuffix('/call')} per call"
+def _rate(growth: Growth) -> str:
+    return f"{_amount(growth.rate.value, growth.signal)} per call"
+
+
+def _amount(value: float, signal: Signal) -> str:
+    """An amount in words: `16 KiB of device memory`, `2 arrays`."""
+    if signal.unit == "B/call":
+        return f"{bytes_text(value)} of {signal.label}"
+    plural = signal.unit.removesuffix("/call")
+    return f"{number_text(value)} {plural.removesuffix('s') if value == 1 else plural}"
 
 
 def _calls(view: View) -> str:

@@ -17,7 +17,7 @@ from watchdog.judges.wording import one_line, pins_text, sentence
 from watchdog.model import Amount, Figure, Observation, Status, Suspect, Verdict
 
 UNIT = "relative rms error"
-ROUNDINGS = 4  # machine epsilons of the result's type that a sound kernel may lose
+ROUNDINGS = 2  # machine epsilons of the result's type that a sound kernel may lose
 NATIVE_FACTOR = 4  # how many times native's error is still as good as native
 PEAK = 32  # how far one element may stand above the root mean square bound
 SHORTEST_SUM = 1024  # the length of sums is not observed; this much is always granted
@@ -96,7 +96,7 @@ def measure(observation: Observation, tolerance: float | None) -> list[Error]:
 
 
 def floor(dtype: str, shape: Sequence[int], *, half_inputs: bool) -> float:
-    """The relative rms error that rounding alone explains: 4 eps(dtype) + sqrt(n) eps(accumulator).
+    """The relative rms error that rounding alone explains: 2 eps(dtype) + sqrt(n) eps(accumulator).
 
     `n` is the largest dimension, and 1024 at least; sums run in float32 or wider. `half_inputs` grants float32
     matrix units that round their inputs to bfloat16. Exact types have no floor.
