@@ -59,12 +59,12 @@ class Case:
 
 
 NUMERICS = (
-    Case("full", (1, 1, 384, 128), (1, 1, 384, 128)),
+    Case("full", (1, 1, 128, 128), (1, 1, 384, 128)),
     Case("causal_grouped_bf16", (1, 2, 384, 64), (1, 1, 384, 64), "bfloat16", causal=True),
     Case("one_query", (1, 2, 1, 128), (1, 1, 300, 128)),
     Case("more_keys_than_causal_sees", (1, 1, 300, 64), (1, 1, 500, 64), causal=True),
-    Case("query_block_larger_than_key_block", (1, 2, 512, 32), (1, 2, 300, 32), "bfloat16", causal=True),
-    Case("query_block_smaller_and_large_scores", (2, 1, 384, 32), (2, 1, 256, 32), causal=True, scale=8.0),
+    Case("query_block_larger_than_key_block", (1, 1, 512, 32), (1, 1, 300, 32), "bfloat16", causal=True),
+    Case("query_block_smaller_and_large_scores", (1, 1, 384, 32), (1, 1, 256, 32), causal=True, scale=8.0),
 )
 
 COMPILES = (
@@ -86,8 +86,10 @@ REFUSED = (
 
 def main(kernels: str, question: str) -> None:
     sys.path.insert(0, kernels)
-    for line in {"numerics": numerics, "compiles": compiles, "refuses": refuses}[question]():
-        print(json.dumps({"jax": jax.__version__, **line}), flush=True)  # noqa: T201 - the answer of this program
+    answers = sys.stdout
+    with contextlib.redirect_stdout(sys.stderr):  # the interpreter prints the races it finds
+        for line in {"numerics": numerics, "compiles": compiles, "refuses": refuses}[question]():
+            print(json.dumps({"jax": jax.__version__, **line}), file=answers, flush=True)
 
 
 def implementation(name: str) -> Callable[..., Any]:
