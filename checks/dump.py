@@ -44,7 +44,7 @@ class Program:
     """One compiled program."""
 
     name: str
-    kind: str  # "kernel", "fusion", "top level" or "other"
+    kind: str  # "kernel", "fusion", "top level", "runtime" (what libtpu adds to every program) or "other"
     bundles: int
     empty_bundles: int
     loops: list[Loop]
@@ -65,7 +65,9 @@ class Schedule:
         return replace(self, notes=[*self.notes, note])
 
     def to_json(self) -> dict[str, Any]:
-        sums = {key: sum(getattr(program, key) for program in self.programs) for key in _SUMMED}
+        """The sums leave out the top level and what the runtime adds: they are the compiler's, whatever the kernel."""
+        own = [program for program in self.programs if program.kind not in ("top level", "runtime")]
+        sums = {key: sum(getattr(program, key) for program in own) for key in _SUMMED}
         return {**sums, **asdict(self)}
 
 
@@ -113,7 +115,7 @@ def _program(name: str, kind: str | None, labels: dict[str, Path]) -> tuple[Prog
     return (
         Program(
             name=name,
-            kind=kind or ("top level" if name == "TLP" else "other"),
+            kind=kind or _other_kind(name),
             bundles=max(len(rows), len(bundles)),
             empty_bundles=sum(1 for _, _, body in bundles if body.strip() in ("}", "")),
             loops=_loops(bundles),
@@ -123,6 +125,11 @@ def _program(name: str, kind: str | None, labels: dict[str, Path]) -> tuple[Prog
         ),
         notes,
     )
+
+
+def _other_kind(name: str) -> str:
+    """The kind of a program that the module's entry does not name: `TLP`, `<late-initialization>`, or a copy, say."""
+    return "top level" if name == "TLP" else "runtime" if name.startswith("<") else "other"
 
 
 def _utilization(name: str, path: Path) -> tuple[list[list[int]], dict[str, int], list[str]]:

@@ -12,6 +12,7 @@ from .faults import NotHereError, StageError
 from .subject import Subject
 
 DEVICE = "device"
+_BILLION = 1e9
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def refuse_large(subject: Subject) -> None:
         native = None
     if native is not None and native > subject.plan.interpret_limit:
         message = (
-            f"too large to interpret on a {jax.devices()[0].platform}: {native:.2g} operations, "
-            f"and interpret_limit is {subject.plan.interpret_limit:.2g}"
+            f"too large to interpret on a {jax.devices()[0].platform}: native takes {native / _BILLION:.3g} billion "
+            f"operations, and interpret_limit is {subject.plan.interpret_limit / _BILLION:.3g} billion"
         )
         raise NotHereError(message)

@@ -36,7 +36,7 @@ def _die_with_the_program(living: int) -> None:
 
 def main(plan_file: str, record_fd: int, living: int) -> int:
     """Ask every question of the plan; returns pytest's exit status."""
-    os.set_inheritable(record_fd, False)  # its own signature
+    os.set_inheritable(record_fd, False)
     _die_with_the_program(living)
     document = json.loads(Path(plan_file).read_text(encoding="utf-8"))
     sys.path.append(document["tools"])  # last: never in place of a package that the environment lacks

@@ -17,7 +17,7 @@ from watchdog.environments import EnvironmentCache
 from watchdog.errors import UsageError
 from watchdog.installation import Installed, Installer, own_packages
 from watchdog.judges import KernelFacts
-from watchdog.model import Cell, Observation, Outcome, Verdict
+from watchdog.model import Cell, Observation, Verdict
 from watchdog.plan import EnvironmentRequest, Selection
 from watchdog.runner import Interrupted, Progress, Runner, label
 from watchdog.store import reader, writer
@@ -49,7 +49,7 @@ def run(store: Store, started: Started, show: ShowProgress, *, refresh: bool) ->
     """
     uv = Uv.found()
     cache = EnvironmentCache(started.config.environments_directory, uv)
-    with _ending(store, started.id), show(len(started.cells)) as progress:
+    with _ending(store, started.id), show(len(started.cells) - len(started.seen)) as progress:
         installer = Installer(started.config, store, cache, uv, refresh)
         installed = _install(store, started, installer, progress)
         _ask(store, started, installed, cache, progress)
@@ -132,16 +132,14 @@ def _install(store: Store, started: Started, installer: Installer, progress: Pro
         for observation in one.observations:
             if observation.cell in started.cells and observation.cell not in started.seen:
                 writer.record_observation(store, started.id, observation)
+                progress.finished(label(observation.cell), observation.outcome, observation.seconds)
     return installed
 
 
 def _install_one(installer: Installer, request: EnvironmentRequest, progress: Progress) -> Installed:
     for cell in request.install_cells:
         progress.started(label(cell))
-    installed = installer.install(request, lambda _message: None)
-    for observation in installed.observations:
-        progress.finished(label(observation.cell), observation.outcome, observation.seconds)
-    return installed
+    return installer.install(request, lambda _message: None)
 
 
 def _ask(
@@ -159,8 +157,6 @@ def _ask(
         side_by_side=side_by_side(started.config.watchdog.cell_memory),
         seen=dict(started.seen),
     )
-    for observation in started.seen.values():
-        progress.finished(label(observation.cell), Outcome.OBSERVED, 0.0)
     runner.ask([cell for cell in started.cells if cell not in started.seen])
 
 
