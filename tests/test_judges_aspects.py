@@ -150,6 +150,29 @@ def test_bundles_are_never_called_a_time() -> None:
     assert not any(word in summary for word in ("slow", "fast", "cycle", "second", "time"))
 
 
+def test_wrapping_is_not_the_kernel() -> None:
+    """What the compiler wraps around a kernel may grow; only programs that compute are counted."""
+    wrapped = [
+        [
+            {"name": "flash.1", "kind": "kernel", "bundles": kernel, "spill_stores": 0, "spill_fills": 0},
+            {"name": "TLP", "kind": "top level", "bundles": 116},
+            {"name": "<late-initialization>", "kind": "other", "bundles": late},
+        ]
+        for kernel, late in ((467, 1), (476, 320))
+    ]
+    verdict = verdict_of(scheduled(NEW, 912, programs=wrapped[1]), scheduled(OLD, 584, programs=wrapped[0]))
+    assert (verdict.status, verdict.figure) == (Status.PASS, Figure.exact(476, "bundles"))
+
+
+def test_program_that_grew_is_named() -> None:
+    """The sentence on more bundles names the program that grew most."""
+    before = [{"name": "dq.1", "kind": "kernel", "bundles": 397}, {"name": "dkv.1", "kind": "kernel", "bundles": 500}]
+    after = [{"name": "dq.1", "kind": "kernel", "bundles": 600}, {"name": "dkv.1", "kind": "kernel", "bundles": 501}]
+    verdict = verdict_of(scheduled(NEW, 1101, programs=after), scheduled(OLD, 897, programs=before))
+    assert verdict.status is Status.REGRESSED
+    assert "most of it in dq.1 (397 → 600)" in verdict.summary
+
+
 def test_small_programs_do_not_alarm() -> None:
     """Seven bundles more are no finding, whatever share they are."""
     assert verdict_of(scheduled(NEW, 27), scheduled(OLD, 20)).status is Status.PASS

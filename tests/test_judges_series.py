@@ -314,6 +314,11 @@ def test_time_of_the_baseline_itself() -> None:
     assert (verdict.status, verdict.figure) == (Status.PASS, Figure.exact(0.1, "s"))
 
 
+def test_few_rounds_of_the_baseline_are_a_time() -> None:
+    """A slow call is timed in few rounds; under the baseline that still is its time."""
+    assert verdict_of(timing([0.5, 0.4, 0.6], OLD)).figure == Figure(0.5, 0.4, 0.6, "s")
+
+
 @pytest.mark.parametrize("baseline", [None, OLD])
 def test_time_with_nothing_to_compare(baseline: str | None) -> None:
     """A time alone is no verdict: skipped, and its figure is kept."""

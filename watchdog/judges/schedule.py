@@ -16,13 +16,13 @@ SPILLS_SHARE, SPILLS_LEAST = 0.10, 8
 
 def judge(view: View) -> list[Verdict]:
     """Regressed when bundles grew by more than 5 % and at least 8; a second verdict when spills moved by 10 % and 8."""
-    bundles = quantity(view.data, "bundles")
+    bundles = _count(view.candidate, "bundles")
     gaps = _gaps(view)
     if bundles is None or gaps:
         return [_incomplete(view, bundles, gaps)]
     if reason := view.nothing_to_compare():
         return [view.verdict(Status.SKIPPED, reason, figure=Figure.exact(bundles, "bundles"))]
-    old = quantity(view.before.data, "bundles") if view.before else None
+    old = _count(view.before, "bundles")
     if old is None:
         return [_alone(view, bundles)]
     return [_bundles(view, bundles, old), *_spills(view)]
@@ -61,7 +61,7 @@ def _bundles(view: View, new: float, old: float) -> Verdict:
         return view.verdict(
             Status.IMPROVED, change, signal="bundles", kind="fewer bundles", figure=figure, detectable=detectable
         )
-    native = _native_grew(view, "bundles")
+    native = _native_grew(view)
     who = suspect(view, before=False, native=native)
     shared = "the native implementation grew as well" if native else None
     return view.verdict(
@@ -92,16 +92,30 @@ def _spills(view: View) -> list[Verdict]:
 
 
 def _spill_count(observation: Observation | None) -> float | None:
-    if observation is None:
-        return None
-    counts = [quantity(observation.data, key) for key in ("spill_stores", "spill_fills")]
+    counts = [_count(observation, key) for key in ("spill_stores", "spill_fills")]
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
 
 
-def _native_grew(view: View, key: str) -> bool | None:
-    new, old = observed(view.control), observed(view.control_baseline)
-    after, before = (quantity(one.data, key) if one else None for one in (new, old))
+def _count(observation: Observation | None, key: str) -> float | None:
+    """A count over the programs that compute; over all programs where they are not listed one by one."""
+    seen = observed(observation)
+    if seen is None:
+        return None
+    programs = _computing(seen.data)
+    if not programs:
+        return quantity(seen.data, key)
+    return sum(quantity(program, key) or 0.0 for program in programs)
+
+
+def _computing(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The kernels, fusions and copies: what the compiler wraps around every program (`TLP`, `<late-…>`) is left out."""
+    programs = records(data, "programs")
+    return [one for one in programs if one.get("kind") != "top level" and not str(one.get("name", "")).startswith("<")]
+
+
+def _native_grew(view: View) -> bool | None:
+    after, before = _count(view.control, "bundles"), _count(view.control_baseline, "bundles")
     if after is None or before is None:
         return None
     return after - before > max(BUNDLES_SHARE * before, BUNDLES_LEAST)
@@ -116,5 +130,5 @@ def _largest_growth(view: View) -> str | None:
 
 
 def _by_name(data: Mapping[str, Any]) -> dict[str, float]:
-    counted = ((str(program.get("name")), quantity(program, "bundles")) for program in records(data, "programs"))
+    counted = ((str(program.get("name")), quantity(program, "bundles")) for program in _computing(data))
     return {name: bundles for name, bundles in counted if bundles is not None}

@@ -17,7 +17,7 @@ from watchdog.model import Amount, Figure, Observation, Status, Suspect, Verdict
 
 BETWEEN_PROCESSES = 1.6  # two processes of the same code differed by 1.56 on a busy machine
 RELEVANT = 1.05  # smaller changes do not matter
-FEWEST_ROUNDS = 5
+FEWEST_ROUNDS = 5  # on either side, before two times are compared
 ALIKE = 0.5  # the control moved alike when it went at least this share of the way, in logarithms
 
 
@@ -25,15 +25,17 @@ def judge(view: View) -> list[Verdict]:
     """Regressed only when the stretched interval lies above 1.05 and the control stayed where it was."""
     new = _rounds(view.candidate)
     if new is None:
-        text = f"fewer than {FEWEST_ROUNDS} usable rounds"
-        return [view.verdict(Status.INCONCLUSIVE, text, kind="too few rounds")]
+        return [view.verdict(Status.INCONCLUSIVE, "no usable rounds", kind="too few rounds")]
     time = statistics.median_figure(new, "s")
     if view.is_baseline:
         return [view.verdict(Status.PASS, f"{_seconds(time.value)} per call; this is the baseline", figure=time)]
     old = _rounds(view.before)
     if old is None:
-        reason = view.nothing_to_compare() or f"nothing to compare with: too few usable rounds under {view.against}"
+        reason = view.nothing_to_compare() or f"nothing to compare with: no usable rounds under {view.against}"
         return [view.verdict(Status.SKIPPED, reason, figure=time)]
+    if min(new.size, old.size) < FEWEST_ROUNDS:
+        text = f"{_seconds(time.value)} per call; {min(new.size, old.size)} rounds are too few to compare"
+        return [view.verdict(Status.INCONCLUSIVE, text, kind="too few rounds", figure=time)]
     return [_compared(view, time, statistics.ratio_of_medians(new, old))]
 
 
@@ -100,13 +102,13 @@ def _control_ratio(view: View) -> float | None:
 
 
 def _rounds(observation: Observation | None) -> Series | None:
-    """The seconds of the rounds; None when too few of them are positive numbers."""
+    """The seconds of the rounds; None when none of them is a positive number."""
     seen = observed(observation)
     if seen is None:
         return None
     seconds = statistics.finite(seen.series.get("seconds", ()))
     usable = seconds[seconds > 0]
-    return usable if usable.size >= FEWEST_ROUNDS else None
+    return usable if usable.size else None
 
 
 def _seconds(value: float) -> str:
