@@ -26,6 +26,8 @@ def compare(
 
     `derive` makes of an implementation the function that is compared: itself, or its gradient.
     """
+    import jax
+
     run = execution.strictly(subject)
     outputs = run.run(derive(subject.function()), positional, keywords)
     native = None
@@ -37,6 +39,7 @@ def compare(
         data={
             "mode": run.mode,
             "note": run.note,
+            "platform": jax.devices()[0].platform,
             "reference": made_by,
             "outputs": truth.errors(outputs, right),
             "native": None if native is None else truth.errors(native, right),

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from watchdog.judges.suspects import blamed, suspect, was_there
-from watchdog.judges.view import View, observed
+from watchdog.judges.view import View
 from watchdog.judges.wording import normalised, one_line, pins_text, sentence
 from watchdog.model import Check, Environment, Fault, Observation, Outcome, Status, Suspect, Verdict
 
@@ -192,15 +192,10 @@ def _same_fault(observation: Observation | None, kind: str) -> bool | None:
 def _summary(view: View, reading: Reading, who: Suspect | None) -> str:
     check = view.cell.check
     target = f" for {view.cell.target}" if check in _AHEAD_OF_TIME and view.cell.target else ""
-    failed = f"{_CANNOT[check]}{target} under {pins_text(view.cell.pins, view.environment)}: {reading.what}"
-    return sentence(
-        [
-            failed,
-            _baseline_part(view, reading.kind),
-            _native_part(view, reading.kind),
-            blamed(view, who, before=_fails(view.baseline)),
-        ]
-    )
+    packages = blamed(view, who, before=_fails(view.baseline))
+    pins = one_line(view.cell.pins) if packages else pins_text(view.cell.pins, view.environment)
+    failed = f"{_CANNOT[check]}{target} under {pins}: {reading.what}"
+    return sentence([failed, _baseline_part(view, reading.kind), _native_part(view, reading.kind), packages])
 
 
 def _baseline_part(view: View, kind: str) -> str | None:
@@ -213,9 +208,7 @@ def _baseline_part(view: View, kind: str) -> str | None:
 
 
 def _native_part(view: View, kind: str) -> str | None:
-    if _same_fault(view.control, kind):
-        return "the native implementation shows it as well"
-    return "the native implementation does not" if observed(view.control) else None
+    return "the native implementation shows it as well" if _same_fault(view.control, kind) else None
 
 
 def _unreadable_schedule(view: View, reading: Reading) -> Verdict:

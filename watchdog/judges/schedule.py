@@ -10,12 +10,12 @@ from watchdog.judges.view import View, observed, quantity, records
 from watchdog.judges.wording import number_text, one_line, percent_text, sentence
 from watchdog.model import Amount, Figure, Observation, Status, Verdict
 
-BUNDLES_SHARE, BUNDLES_LEAST = 0.05, 8
+BUNDLES_SHARE, BUNDLES_LEAST = 0.10, 8
 SPILLS_SHARE, SPILLS_LEAST = 0.10, 8
 
 
 def judge(view: View) -> list[Verdict]:
-    """Regressed when bundles grew by more than 5 % and at least 8; a second verdict when spills moved by 10 % and 8."""
+    """Regressed when bundles grew by more than 10 % and at least 8; a second verdict when spills moved by 10 % and 8."""
     bundles = _count(view.candidate, "bundles")
     gaps = _gaps(view)
     if bundles is None or gaps:

@@ -38,7 +38,7 @@ def blamed(view: View, who: Suspect | None, *, before: bool | None) -> str | Non
     if who is Suspect.KERNEL and own and not others:
         return f"the kernel's own package changed: {changes_text(own)}"
     if who is Suspect.LIBRARY and others:
-        return f"changed since {view.baseline_pins}: {changes_text(others)}"
+        return f"came with {changes_text(others)}"
     if who is None and own and others:
         return f"both the kernel's own ({changes_text(own)}) and other packages changed ({changes_text(others)})"
     return None

@@ -53,11 +53,17 @@ def pins_text(pins: str, environment: Environment | None) -> str:
 
 def changes_text(changes: Sequence[PackageChange], limit: int = 3) -> str:
     """The changed packages, likeliest culprits first: `jax 0.8.3 → 0.9.2, libtpu added 0.0.37, and 4 more`."""
-    ordered = sorted(changes, key=lambda change: (_likelihood(change.name), change.name))
+    ordered = sorted(_in_step(changes), key=lambda change: (_likelihood(change.name), change.name))
     named = [_change_text(change) for change in ordered[:limit]]
     if len(ordered) > limit:
         named.append(f"and {len(ordered) - limit} more")
     return one_line(", ".join(named))
+
+
+def _in_step(changes: Sequence[PackageChange]) -> list[PackageChange]:
+    """The changes without jaxlib's where it moved as jax did, which says nothing more."""
+    moves = {change.name: (change.old, change.new) for change in changes}
+    return [change for change in changes if change.name != "jaxlib" or moves.get("jax") != moves["jaxlib"]]
 
 
 def normalised(name: str) -> str:

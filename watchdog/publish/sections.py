@@ -15,6 +15,18 @@ from watchdog.publish.wording import count, listed, one_line
 # For a reader, a good answer tells more than no answer: skipped comes last here.
 NEED = (Status.REGRESSED, Status.INCONCLUSIVE, Status.IMPROVED, Status.PASS, Status.SKIPPED)
 _CHECKS = tuple(Check)
+_WEIGHT = (  # from what stops a service to what makes it dearer
+    Check.INSTALL,
+    Check.IMPORT,
+    Check.LOWER,
+    Check.NUMERICS,
+    Check.GRADIENTS,
+    Check.RACES,
+    Check.MEMORY,
+    Check.COMPILE,
+    Check.TIMING,
+    Check.SCHEDULE,
+)
 _KNOWN_LIBRARIES = ("jax", "jaxlib", "libtpu", "torch", "triton")
 
 
@@ -203,9 +215,10 @@ class Story:
         cell, report = verdict.cell, self.report
         return (
             NEED.index(verdict.status),
+            verdict.figure is not None,  # what broke comes before what moved
+            _WEIGHT.index(cell.check),
             _place(report.kernels, cell.kernel),
             _place(report.pins, cell.pins),
-            _CHECKS.index(cell.check),
             cell.implementation,
             cell.case,
             _place(report.targets, cell.target),
