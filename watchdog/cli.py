@@ -55,7 +55,7 @@ def main() -> NoReturn:
     """Run the program; every error that a user can mend is one sentence and an exit code."""
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        app(standalone_mode=False)
+        code = app(prog_name="watchdog", standalone_mode=False)  # what a command exits with, or None
     except WatchdogError as error:
         _say(f"error: {error}")
         sys.exit(error.exit_code)
@@ -67,7 +67,7 @@ def main() -> NoReturn:
     except Exception as error:
         _exit_for_usage(error)
         raise
-    sys.exit(0)
+    sys.exit(code or 0)
 
 
 def _exit_for_usage(error: Exception) -> None:
@@ -81,7 +81,7 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _version(*, wanted: bool) -> None:
+def _version(wanted: bool) -> None:  # a callback of Typer, which calls it so
     if wanted:
         print(f"kernel-watchdog {__version__}")  # noqa: T201  # the one plain line
         raise typer.Exit
@@ -89,9 +89,12 @@ def _version(*, wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    *, version: Annotated[bool, typer.Option("--version", help="Show the version.", is_eager=True)] = False
+    *,
+    version: Annotated[  # noqa: ARG001  # its callback does it, before a command is asked for
+        bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=_version)
+    ] = False,
 ) -> None:
-    _version(wanted=version)
+    pass
 
 
 @app.command()
