@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -22,6 +23,8 @@ from watchdog.redaction import plain, redact
 from watchdog.rooms import room
 
 _LOG_TAIL = 16_384  # bytes
+_BETWEEN_CELLS = 120.0  # seconds to start, and from one cell to the next
+_TO_END = 10.0  # seconds to end after the last answer: code under watch may have left threads
 _ROOM = "_watchdog_checks"  # the private name that the checks have inside an environment
 
 
@@ -55,35 +58,29 @@ class Runner:
     def ask(self, cells: Sequence[Cell]) -> None:
         """Ask all cells. Raises Interrupted on Ctrl-C, when every process has ended."""
         jobs = plan.jobs(cells, self.host)
-        with ThreadPoolExecutor(self.side_by_side) as pool:
+        with ThreadPoolExecutor(self.side_by_side) as pool, self._stopping():
             together = _by_subject(job for job in jobs if job.lane in (Lane.COMPILER, Lane.ISOLATED))
-            self._wait([pool.submit(self._ask_in_turn, group) for group in together])
-        with ThreadPoolExecutor(1) as alone:
+            _finish([pool.submit(self._ask_in_turn, group) for group in together])
+        with ThreadPoolExecutor(1) as alone, self._stopping():
             for lane in (Lane.DEVICE, Lane.TIMING):
-                self._wait([alone.submit(self._ask_in_turn, [job]) for job in jobs if job.lane is lane])
+                _finish([alone.submit(self._ask_in_turn, [job]) for job in jobs if job.lane is lane])
 
-    def _wait(self, futures: list[Future[None]]) -> None:
-        """Until all are done; an interrupt stops them all, and the first error is raised again."""
+    @contextmanager
+    def _stopping(self) -> Iterator[None]:
+        """Whatever ends the block early stops all processes: those that have begun, and those that wait their turn."""
         try:
-            pending = set(futures)
-            while pending:
-                done, pending = wait(pending, timeout=0.5, return_when=FIRST_COMPLETED)
-                for future in done:
-                    future.result()
+            yield
         except KeyboardInterrupt:
-            self._stop(futures)
+            self.stop.set()
             raise Interrupted from None
         except BaseException:
-            self._stop(futures)
+            self.stop.set()
             raise
-
-    def _stop(self, futures: list[Future[None]]) -> None:
-        self.stop.set()
-        for future in futures:
-            future.cancel()
 
     def _ask_in_turn(self, jobs: Iterable[Job]) -> None:
         for job in jobs:
+            if self.stop.is_set():
+                return
             installed = self.installed[job.pins, job.kernel]
             if installed.built is None:
                 self._skip_all(job.cells, "the environment could not be installed")
@@ -122,16 +119,31 @@ class Runner:
         self.progress.finished(label(clean.cell), clean.outcome, clean.seconds)
 
 
+def _finish(futures: Iterable[Future[None]]) -> None:
+    """Wait until all are done; the first error is raised again at once."""
+    pending = set(futures)
+    while pending:
+        done, pending = wait(pending, timeout=0.5, return_when=FIRST_COMPLETED)
+        for future in done:
+            future.result()
+
+
 class _Attempt:
-    """One process, and the cell that it has in hand."""
+    """One process, and the cell that it has in hand.
+
+    Code under watch runs in the process that writes the lines, and may write some itself. Whatever it writes, every
+    cell of the process gets exactly one observation, none of another process does, and only an answer about the cell
+    in hand is taken. Beyond that a process is believed: code that means to deceive can do so about its own cells.
+    """
 
     def __init__(self, runner: Runner, job: Job, built: Built, cells: Sequence[Cell]) -> None:
         self.runner, self.job, self.built = runner, job, built
         self.numbered = dict(enumerate(cells))
         self.in_hand: Cell | None = None
-        self.began: float | None = None
+        self.began = time.monotonic()  # with the cell in hand
+        self.deadline = self.began + _BETWEEN_CELLS
         self.answered = 0
-        self.unreadable: str | None = None
+        self.unreadable: str | None = None  # the last line that was not taken
 
     def make(self) -> None:
         with process.scratch_folder() as folder:
@@ -141,7 +153,7 @@ class _Attempt:
                 self._account(ended, scratch)
 
     def _run(self, scratch: Path) -> Ended:
-        built, options = self.built, self.runner.config.watchdog
+        built, limits = self.built, self._limits()
         (scratch / _ROOM).symlink_to(room("checks"))
         host = self.runner.host(self.job.pins)
         document = plan.document(
@@ -159,62 +171,82 @@ class _Attempt:
             [str(built.python), "-I", str(scratch / _ROOM / "run.py"), str(plan_file)],
             folder=scratch,
             log=scratch / "process.log",
-            limits=Limits(options.cell_timeout, options.cell_memory),
-            listener=Listener(self._hear, lambda: self.began),
+            limits=limits,
+            listener=Listener(self._hear, lambda: self.deadline - limits.seconds),
             stop=self.runner.stop,
         )
 
     def _hear(self, line: str) -> None:
         match records.parse_line(line, self.numbered):
             case records.Started(cell):
+                self._give_up_in_hand()
                 self.in_hand, self.began = cell, time.monotonic()
+                self.deadline = self.began + self._limits().seconds
                 self.runner.progress.started(label(cell))
+            case records.Observed(observation) if observation.cell == self.in_hand:
+                self._answer(observation)
             case records.Observed(observation):
-                self.answered += 1
-                self.in_hand = self.began = None
-                self.runner.record(observation)
+                self.unreadable = f"an answer about a cell that was not in hand: {label(observation.cell)}"
             case records.Unreadable(reason, text):
                 self.unreadable = f"{reason}: {text}"
+            case records.Ended():
+                self.deadline = time.monotonic() + _TO_END
+
+    def _answer(self, observation: Observation) -> None:
+        self.answered += 1
+        self.in_hand = None
+        self.deadline = time.monotonic() + _BETWEEN_CELLS
+        self.runner.record(observation)
+
+    def _give_up_in_hand(self) -> None:
+        """The process went on to the next cell, and what it said of this one could not be read."""
+        if self.in_hand is not None:
+            fault = Fault(kind="answer lost", message=f"its answer cannot be read{self._said()}")
+            seconds = time.monotonic() - self.began
+            self._answer(Observation(self.in_hand, Outcome.CRASHED, fault=fault, seconds=seconds))
 
     def _account(self, ended: Ended, scratch: Path) -> None:
         """Write down what the process could not: the cell that ended it, or that it never began."""
         if self.in_hand is not None:
             number = next(number for number, cell in self.numbered.items() if cell == self.in_hand)
-            seconds = time.monotonic() - (self.began or 0.0)
-            self.runner.record(
-                _ended_by(self.in_hand, ended, _tail(scratch / f"{number}.log"), seconds, self._limits())
-            )
+            fault = self._fault(ended, "the process ended before it could answer")
+            log, seconds = _tail(scratch / f"{number}.log"), time.monotonic() - self.began
+            self._answer(Observation(self.in_hand, _outcome(ended), fault=fault, log_tail=log, seconds=seconds))
         elif self.answered == 0:
+            fault = self._fault(ended, "the checks could not start in this environment")
             log = _tail(scratch / "process.log")
             for cell in self.numbered.values():
-                self.runner.record(_never_began(cell, ended, log, self.unreadable))
+                self.runner.record(Observation(cell, _outcome(ended), fault=fault, log_tail=log))
+
+    def _fault(self, ended: Ended, otherwise: str) -> Fault:
+        """How the process ended, where it was in the way of an answer."""
+        limits = self._limits()
+        match ended.stopped:
+            case Stopped.TIME:
+                message = f"no answer within {limits.seconds:g} s (cell_timeout); it was stopped"
+            case Stopped.MEMORY:
+                held, allowed = ended.memory / 2**30, limits.memory / 2**30
+                message = f"it held {held:.1f} GiB, more than the {allowed:.1f} GiB of cell_memory; it was stopped"
+            case _:
+                message = f"{otherwise}{self._said()}"
+        return Fault(kind=ended.kind, message=message)
+
+    def _said(self) -> str:
+        return f"; instead it wrote {self.unreadable}" if self.unreadable else ""
 
     def _limits(self) -> Limits:
         options = self.runner.config.watchdog
         return Limits(options.cell_timeout, options.cell_memory)
 
 
-def _ended_by(cell: Cell, ended: Ended, log: str, seconds: float, limits: Limits) -> Observation:
-    """The observation of a cell whose process ended before it could answer."""
-    outcome, message = _how(ended, limits)
-    return Observation(cell, outcome, fault=Fault(kind=ended.kind, message=message), log_tail=log, seconds=seconds)
-
-
-def _how(ended: Ended, limits: Limits) -> tuple[Outcome, str]:
+def _outcome(ended: Ended) -> Outcome:
+    """Of the cell that was in hand when its process ended."""
     match ended.stopped:
         case Stopped.TIME:
-            return Outcome.HUNG, f"no answer within {limits.seconds:g} s (cell_timeout); it was stopped"
+            return Outcome.HUNG
         case Stopped.MEMORY:
-            held, allowed = ended.memory / 2**30, limits.memory / 2**30
-            message = f"it held {held:.1f} GiB, more than the {allowed:.1f} GiB of cell_memory; it was stopped"
-            return Outcome.OUT_OF_MEMORY, message
-    return Outcome.CRASHED, "the process ended before it could answer"
-
-
-def _never_began(cell: Cell, ended: Ended, log: str, unreadable: str | None) -> Observation:
-    said = f"; it wrote {unreadable}" if unreadable else ""
-    message = f"the checks could not start in this environment{said}"
-    return Observation(cell, Outcome.CRASHED, fault=Fault(kind=ended.kind, message=message), log_tail=log)
+            return Outcome.OUT_OF_MEMORY
+    return Outcome.CRASHED
 
 
 def cleaned(observation: Observation) -> Observation:
