@@ -279,9 +279,20 @@ class TestRuns:
         found = reader.latest_unfinished_run(store)
         assert found is not None
         assert found.id == interrupted
-        writer.reopen_run(store, interrupted)
+        writer.reopen_run(store, found, owner={"pid": 2})
         reopened = reader.run(store, interrupted)
         assert (reopened.state, reopened.finished, reopened.exit_code) == (RunState.RUNNING, None, None)
+        assert reopened.host == {**found.host, "pid": 2}
+
+    def test_only_one_process_takes_up_an_unfinished_run(self, store: Store) -> None:
+        """Of two that saw it stopped, the second is refused."""
+        run = begin(store)
+        writer.finish_run(store, run, state=RunState.INTERRUPTED, exit_code=3)
+        found = reader.run(store, run)
+        writer.reopen_run(store, found, owner={"pid": 1})
+        with pytest.raises(UsageError, match="taken up by another process"):
+            writer.reopen_run(store, found, owner={"pid": 2})
+        assert reader.run(store, run).host["pid"] == 1
 
     def test_a_run_that_does_not_exist_cannot_be_finished(self, store: Store) -> None:
         """The mistake is named instead of passing in silence."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -83,17 +83,18 @@ def resumed(store: Store, name: str | None = None) -> Started:
         raise UsageError(msg)
     config = Config.model_validate(unfinished.config["config"])
     selection = Selection.from_json(unfinished.config["selection"])
-    writer.reopen_run(store, unfinished.id)
+    writer.reopen_run(store, unfinished, owner=_owner())
     seen = {observation.cell: observation for observation in reader.observations(store, unfinished.id)}
     return Started(unfinished.id, config, selection, plan.cells(config, selection), seen)
 
 
 def is_alive(unfinished: Run) -> bool:
-    """Whether the process that began a run is still at it; a later process with the same number is another one."""
+    """Whether the process that a run belongs to is still at it; a later process with the same number is another one."""
     if unfinished.state is not RunState.RUNNING or "pid" not in unfinished.host:
         return False
     try:
-        return bool(psutil.Process(int(unfinished.host["pid"])).create_time() == unfinished.host["pid_started"])
+        owner = psutil.Process(int(unfinished.host["pid"]))
+        return owner.create_time() == unfinished.host["pid_started"] and owner.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
 
@@ -125,7 +126,9 @@ def _install(store: Store, started: Started, installer: Installer, progress: Pro
             installed = [future.result() for future in futures]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            process.end_children()
+            while not all(future.done() for future in futures):  # one that was between two calls of uv starts the next
+                process.end_children()
+                wait(futures, timeout=0.2)
             raise
     for one in installed:
         writer.record_environment(store, started.id, one.environment)

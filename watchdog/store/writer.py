@@ -25,7 +25,7 @@ from watchdog.store.tables import (
     VerdictRow,
     cell_columns,
 )
-from watchdog.store.values import Lock, RunState
+from watchdog.store.values import Lock, Run, RunState
 
 
 def start_run(store: Store, *, config: Mapping[str, Any], host: Mapping[str, Any], version: str) -> str:
@@ -54,9 +54,20 @@ def finish_run(store: Store, run: str, *, state: RunState, exit_code: int | None
     _set(store, run, state=state.value, exit_code=exit_code, finished=store.now())
 
 
-def reopen_run(store: Store, run: str) -> None:
-    """A run goes on where it stopped. Raises UsageError when there is no such run."""
-    _set(store, run, state=RunState.RUNNING.value, exit_code=None, finished=None)
+def reopen_run(store: Store, run: Run, *, owner: Mapping[str, Any]) -> None:
+    """A run goes on where it stopped, now in the process that `owner` describes (keys of the run's `host`).
+
+    Raises UsageError when there is no such run, or when it is not as `run` says: another process took it up meanwhile.
+    """
+    with store.writing() as session:
+        row = session.get(RunRow, run.id)
+        if row is None:
+            raise _no_run(store, run.id)
+        if (row.state, row.host) != (run.state.value, encode_numbers(run.host)):
+            msg = f"run {run.id} was taken up by another process just now; wait for it, or stop it first"
+            raise UsageError(msg)
+        row.state, row.exit_code, row.finished = RunState.RUNNING.value, None, None
+        row.host = {**row.host, **encode_numbers(owner)}
 
 
 def record_plan(store: Store, run: str, cells: Sequence[Cell]) -> None:
@@ -130,8 +141,11 @@ def _set(store: Store, run: str, **values: Any) -> None:
     with store.writing() as session:
         changed = session.scalar(update(RunRow).where(RunRow.id == run).values(**values).returning(RunRow.id))
     if changed is None:
-        msg = f"there is no run {run!r} in {store.name}; `watchdog runs` lists them"
-        raise UsageError(msg)
+        raise _no_run(store, run)
+
+
+def _no_run(store: Store, run: str) -> UsageError:
+    return UsageError(f"there is no run {run!r} in {store.name}; `watchdog runs` lists them")
 
 
 def _forget_environment(session: Session, run: str, environment: Environment) -> None:
