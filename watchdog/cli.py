@@ -90,7 +90,7 @@ def _version(wanted: bool) -> None:  # a callback of Typer, which calls it so
 @app.callback()
 def _options(
     *,
-    version: Annotated[  # noqa: ARG001  # its callback does it, before a command is asked for
+    version: Annotated[  # its callback does it, before a command is asked for
         bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=_version)
     ] = False,
 ) -> None:
@@ -181,6 +181,9 @@ def run(
     if resume and selection != plan.Selection():
         msg = "--resume finishes what a run began with; it takes no other selection"
         raise UsageError(msg)
+    folder = out or loaded.report_directory
+    reporting.check_place(folder)  # now, rather than when hours have been spent
+    _check_json(json_file)
     with _store(loaded) as store:
         started = running.resumed(store) if resume else running.begin(store, loaded, selection)
         console = _console(no_color=no_color)
@@ -190,9 +193,9 @@ def run(
             _say(f"stopped; what was seen is kept. `watchdog run --resume` finishes run {started.id}")
             raise typer.Exit(running.INCOMPLETE) from None
         finished = reader.run(store, started.id)
-        page = reporting.write(store, finished, out or loaded.report_directory)
         if json_file is not None:
             _write_json(reporting.document(store, finished), json_file)
+        page = reporting.write(store, finished, folder)
         if not quiet:
             from watchdog.publish import terminal
 
@@ -320,6 +323,21 @@ def _say(sentence: str) -> None:
     Console(stderr=True, highlight=False).print(Text(sentence), soft_wrap=True)
 
 
+def _check_json(file: str | None) -> None:
+    """Raises UsageError when the file of `--json` could not be written; what it holds stays until there is a new one."""
+    if file in (None, "-"):
+        return
+    try:
+        with Path(file).open("a", encoding="utf-8"):
+            pass
+    except OSError as error:
+        raise _unwritable_json(file, error) from error
+
+
+def _unwritable_json(file: str, error: OSError) -> UsageError:
+    return UsageError(f"--json {file}: it cannot be written: {error.strerror or error}; name another file")
+
+
 def _write_json(document: dict[str, Any], file: str) -> None:
     text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
     if file == "-":
@@ -328,5 +346,4 @@ def _write_json(document: dict[str, Any], file: str) -> None:
     try:
         Path(file).write_text(text, encoding="utf-8")
     except OSError as error:
-        msg = f"--json {file}: it cannot be written: {error.strerror}"
-        raise UsageError(msg) from error
+        raise _unwritable_json(file, error) from error

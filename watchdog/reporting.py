@@ -11,6 +11,7 @@ from watchdog import plan
 from watchdog.config import Config
 from watchdog.model import Status, Verdict
 from watchdog.plan import Selection
+from watchdog.publish import site
 from watchdog.publish.html import write_site
 from watchdog.publish.story import RunReport, RunSummary
 from watchdog.records import run_to_json
@@ -93,6 +94,11 @@ def document(store: Store, run: Run) -> dict[str, Any]:
     baseline = [environment for environment in environments if environment.pins == config.baseline]
     verdicts = reader.verdicts(store, run.id)
     return run_to_json(run.id, run.exit_code or 0, environments, verdicts, baseline=baseline)
+
+
+def check_place(folder: Path) -> None:
+    """Before a long run: raises UsageError when the report could not be written to `folder`."""
+    site.check_place(folder)
 
 
 def write(store: Store, run: Run, folder: Path) -> Path:
