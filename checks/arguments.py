@@ -5,6 +5,7 @@ The grammar is documented in docs/configuration.md, where the program checks it 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 _SPEC = re.compile(r"\s*(?P<dtype>\w+)\[(?P<shape>[\d,\s]*)\](?:\s+(?P<fill>\w+)(?:\s*\((?P<numbers>[^)]*)\))?)?\s*")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,40}")
 _SHORT = {
     "f64": "float64",
     "f32": "float32",
@@ -33,7 +35,7 @@ class Specification:
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     fill: str
-    numbers: tuple[float, ...]
+    numbers: tuple[int | float, ...]  # whole numbers stay whole: not every i64 or u64 is a float
 
 
 def parse(text: str) -> Specification:
@@ -44,29 +46,50 @@ def parse(text: str) -> Specification:
         raise ValueError(message)
     dtype = _dtype(_SHORT[match["dtype"]])
     shape = tuple(int(size) for size in match["shape"].split(",") if size.strip())
-    numbers = tuple(float(number) for number in (match["numbers"] or "").split(",") if number.strip())
     if match["fill"] is None:
-        return Specification(dtype, shape, *(("normal", (0.0, 1.0)) if _is_float(dtype) else ("randint", (0.0, 2.0))))
+        return Specification(dtype, shape, *(("normal", (0, 1)) if _is_float(dtype) else ("randint", (0, 2))))
+    numbers = tuple(_number(part.strip()) for part in (match["numbers"] or "").split(",") if part.strip())
     return Specification(dtype, shape, match["fill"], numbers)
+
+
+def _number(text: str) -> int | float:
+    return int(text) if _WHOLE.fullmatch(text) else float(text)
 
 
 def make(specification: Specification, seed: int, index: int) -> np.ndarray[Any, Any]:
     """The array: argument `index` of a case with `seed`, independent of its neighbours."""
-    shape, fill, numbers = specification.shape, specification.fill, specification.numbers
+    shape, numbers, is_float = specification.shape, specification.numbers, _is_float(specification.dtype)
     draw = np.random.default_rng([seed, index])
-    makers: dict[str, Callable[[], Any]] = {
+    makers: dict[str, Callable[[], np.ndarray[Any, Any]]] = {
         "zeros": lambda: np.zeros(shape),
         "ones": lambda: np.ones(shape),
-        "constant": lambda: np.full(shape, numbers[0]),
-        "arange": lambda: np.arange(np.prod(shape, dtype=int)).reshape(shape),
-        "normal": lambda: draw.normal(numbers[0], numbers[1], shape),
-        "uniform": lambda: draw.uniform(numbers[0], numbers[1], shape),
-        "randint": lambda: draw.integers(int(numbers[0]), int(numbers[1]), shape),
+        "constant": lambda: np.full(shape, float(numbers[0]) if is_float else numbers[0]),
+        "arange": lambda: np.arange(math.prod(shape)).reshape(shape),
+        "normal": lambda: np.asarray(draw.normal(float(numbers[0]), float(numbers[1]), shape)),
+        "uniform": lambda: np.asarray(_uniform(draw, float(numbers[0]), float(numbers[1]), shape)),
+        "randint": lambda: np.asarray(draw.integers(int(numbers[0]), int(numbers[1]), shape)),
     }
-    if fill not in makers:
-        message = f"unknown fill {fill!r}; one of {', '.join(makers)}"
+    if specification.fill not in makers:
+        message = f"unknown fill {specification.fill!r}; one of {', '.join(makers)}"
         raise ValueError(message)
-    return np.asarray(makers[fill]()).astype(specification.dtype)
+    values = makers[specification.fill]()
+    return (_within(values, specification.dtype) if is_float else values).astype(specification.dtype)
+
+
+def _uniform(draw: np.random.Generator, low: float, high: float, shape: tuple[int, ...]) -> Any:
+    """Numbers of an interval whose width may be more than a float holds."""
+    if math.isinf(high - low):
+        return 2 * draw.uniform(low / 2, high / 2, shape)
+    return draw.uniform(low, high, shape)
+
+
+def _within(values: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """What lies beyond the dtype's largest number, as a normal distribution's tail may, becomes that number."""
+    import ml_dtypes
+
+    finfo: Callable[..., Any] = ml_dtypes.finfo
+    limits = finfo(dtype)
+    return np.asarray(np.clip(values, float(limits.min), float(limits.max)))
 
 
 def _dtype(name: str) -> np.dtype[Any]:
