@@ -13,11 +13,23 @@ from pathlib import Path
 from typing import Any
 
 _LABELS = ("final_bundles", "final_hlo-static-per-bundle-utilization")
-_FILE = re.compile(r"(?P<stamp>\d+)-(?P<program>.+)-\d+-(?P<label>[a-z_].*)\.txt")
+_FILE = re.compile(r"(?P<stamp>\d+)-(?:(?P<program>.+)-)?\d+-(?P<label>[a-z_].*)\.txt")
+_MODULE_FILE = re.compile(r"\d+-(?:TLP-)?hlo\.txt")
+_TOP_LEVEL = "TLP"  # libtpu 0.0.11 leaves this name out
+_RUNTIME = re.compile(r"<.*|continuation_tailcall")
+
 _BUNDLE = re.compile(r"\s*(?:0x[0-9a-f]+|\d+)\s+(?P<label>[A-Z]{2})?\s*:\s(?P<depth>[> ]*)\{(?P<body>.*)")
-_EXIT_TEST = re.compile(r"scmp\.\w+\S* [^,]+, (\d+) /\* loop exit test \*/")
+_COMMENT = re.compile(r"/\*.*?(?:\*/|$)")
+_OPERAND = " = inlined_call_operand"
+_EXIT_TEST = re.compile(r"scmp\.\w+\S* [^,]+, ([0-9]{1,18}) /\* loop exit test \*/")
+_SPILL_STORE = re.compile(r"= vst [^{}]*\[#allocation\d+_spill\]")
+_SPILL_FILL = re.compile(r"= vld [^{}]*\[#allocation\d+_spill\]")
+_COUNT = re.compile(r"[0-9]{1,9}")
+
+_COMPUTATION = re.compile(r"(?:ENTRY )?%?(\S+) \(.*\{")
+_FUSED = re.compile(r"\bcalls=%?([\w.-]+)")
 _HLO_PROGRAM = re.compile(
-    r"^\s+(?:ROOT )?%?(\S+) = .*? (?:fusion\(|custom-call\(.*custom_call_target=\"tpu_custom_call\")"
+    r"\s+(?:ROOT )?%?(\S+) = .*? (?:(?P<fusion>fusion)\(|custom-call\(.*custom_call_target=\"tpu_custom_call\")"
 )
 
 
@@ -76,39 +88,56 @@ _SUMMED = ("bundles", "spill_stores", "spill_fills")
 
 def read(folder: Path) -> Schedule:
     """Every program in a dump folder, and whether the compiled module's kernels and fusions are all among them."""
-    files: dict[tuple[str, str], dict[str, Path]] = {}
-    for path in sorted(folder.iterdir()):
-        match = _FILE.fullmatch(path.name)
-        if match and match["label"] in _LABELS:
-            files.setdefault((match["stamp"], match["program"]), {})[match["label"]] = path
-    expected = _expected(folder)
-    programs, notes = [], []
-    for (_, name), labels in files.items():
-        if set(labels) == set(_LABELS):
-            program, said = _program(name, expected.get(name), labels)
-            programs.append(program)
-            notes += said
+    module = _module(folder)
+    expected = _kinds(module) if module is not None else {}
+    programs: list[Program] = []
+    notes = [] if module is not None else ["without the compiled module it cannot be told whether programs are missing"]
+    for name, labels in _listings(folder):
+        program, said = _program(name, expected.get(name), labels)
+        programs.append(program)
+        notes += said
     missing = sorted(expected.keys() - {program.name for program in programs})
     if missing:
         notes.append(f"no schedule was found for {', '.join(missing)}")
-    return Schedule(programs, complete=bool(programs) and not missing, notes=notes)
+    return Schedule(programs, complete=bool(programs) and module is not None and not missing, notes=notes)
 
 
-def _expected(folder: Path) -> dict[str, str]:
-    """The kernels and fusions of the compiled module's entry, by name, from the module's text in the dump."""
-    found: dict[str, str] = {}
-    for path in folder.glob("*-TLP-hlo.txt"):
-        _, _, entry = path.read_text(encoding="utf-8", errors="replace").partition("\nENTRY ")
-        for line in entry.splitlines():
-            match = _HLO_PROGRAM.match(line)
-            if match:
-                found[match[1].lstrip("%")] = "fusion" if " fusion(" in line else "kernel"
-    return found
+def _listings(folder: Path) -> Iterator[tuple[str, dict[str, Path]]]:
+    """The programs that have both listings, by name, in the order in which they were compiled."""
+    files: dict[tuple[str, str], dict[str, Path]] = {}
+    for path in sorted(folder.iterdir()):
+        match = _FILE.fullmatch(path.name)
+        if match and match["label"] in _LABELS and path.is_file():
+            files.setdefault((match["stamp"], match["program"] or _TOP_LEVEL), {})[match["label"]] = path
+    return ((name, labels) for (_, name), labels in files.items() if len(labels) == len(_LABELS))
+
+
+def _module(folder: Path) -> str | None:
+    """The compiled module's text; where several were compiled, the texts of all."""
+    files = [path for path in sorted(folder.iterdir()) if _MODULE_FILE.fullmatch(path.name) and path.is_file()]
+    return "\n".join(map(_text, files)) if files else None
+
+
+def _kinds(module: str) -> dict[str, str]:
+    """The kind of each program that a module names: its kernels and fusions, save those inside a fusion."""
+    fused = set(_FUSED.findall(module))
+    kinds: dict[str, str] = {}
+    computation = ""
+    for line in module.splitlines():
+        opening, program = _COMPUTATION.match(line), _HLO_PROGRAM.match(line)
+        computation = opening[1] if opening else computation
+        if program and computation not in fused:
+            kinds[program[1]] = "fusion" if program["fusion"] else "kernel"
+    return kinds
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def _program(name: str, kind: str | None, labels: dict[str, Path]) -> tuple[Program, list[str]]:
     rows, capacity, notes = _utilization(name, labels[_LABELS[1]])
-    bundles = list(_bundles(labels[_LABELS[0]]))
+    bundles = _bundles(labels[_LABELS[0]])
     used = {slot: sum(row[n] for row in rows) for n, slot in enumerate(capacity)}
     if len(bundles) < len(rows):
         notes.append(f"{name}: {len(bundles)} bundles were understood of {len(rows)}; its loops are not complete")
@@ -117,54 +146,80 @@ def _program(name: str, kind: str | None, labels: dict[str, Path]) -> tuple[Prog
             name=name,
             kind=kind or _other_kind(name),
             bundles=max(len(rows), len(bundles)),
-            empty_bundles=sum(1 for _, _, body in bundles if body.strip() in ("}", "")),
+            empty_bundles=sum(bundle.is_empty for bundle in bundles),
             loops=_loops(bundles),
             slots={slot: {"capacity": capacity[slot], "used": used[slot]} for slot in capacity},
-            spill_stores=used.get("VSTORE:SPILL", 0),
-            spill_fills=used.get("VLOAD:FILL", 0),
+            # libtpu up to 0.0.17 has no slot of its own for spills; the listing shows them in every release
+            spill_stores=used.get("VSTORE:SPILL", _occurrences(_SPILL_STORE, bundles)),
+            spill_fills=used.get("VLOAD:FILL", _occurrences(_SPILL_FILL, bundles)),
         ),
         notes,
     )
 
 
 def _other_kind(name: str) -> str:
-    """The kind of a program that the module's entry does not name: `TLP`, `<late-initialization>`, or a copy, say."""
-    return "top level" if name == "TLP" else "runtime" if name.startswith("<") else "other"
+    """The kind of a program that the module does not name: the top level, what the runtime adds, or a copy, say."""
+    if name == _TOP_LEVEL:
+        return "top level"
+    return "runtime" if _RUNTIME.fullmatch(name) else "other"
 
 
 def _utilization(name: str, path: Path) -> tuple[list[list[int]], dict[str, int], list[str]]:
     """Per-bundle slot use and each slot's capacity. Older libtpu separate by `|`, newer by commas and blanks."""
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    cells = [[cell for cell in re.split(r"[|,\s]+", line.strip()) if cell] for line in lines]
-    numbers = [[int(cell) for cell in row] for row in cells if row and all(cell.isdigit() for cell in row)]
+    cells = [[cell for cell in re.split(r"[|,\s]+", line) if cell] for line in _text(path).splitlines()]
+    numbers = [[int(cell) for cell in row] for row in cells if row and all(map(_COUNT.fullmatch, row))]
     header = next((row for row in cells if "MXU" in row), None)
     if header is None or not numbers or any(len(row) != len(header) for row in numbers):
         return [], {}, [f"{name}: this libtpu writes its slot use in a form that is not understood"]
     return numbers[1:], dict(zip(header, numbers[0], strict=True)), []
 
 
-def _bundles(path: Path) -> Iterator[tuple[str | None, int, str]]:
-    """(label, loop depth, text) of each bundle."""
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            match = _BUNDLE.match(line)
-            if match:
-                yield match["label"], match["depth"].count(">"), match["body"]
+@dataclass(frozen=True)
+class _Bundle:
+    """One line of the listing of bundles."""
+
+    label: str | None
+    depth: int
+    body: str  # what follows the opening brace
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing happens in it; naming the program's operands is nothing."""
+        statements = _COMMENT.sub("", self.body).strip().removesuffix("}").split(";;")
+        return all(not text.strip() or _OPERAND in text for text in statements)
 
 
-def _loops(bundles: list[tuple[str | None, int, str]]) -> list[Loop]:
-    """The loops in order of their beginning. A loop begins where its depth is first reached, and ends where it is left."""
+def _bundles(path: Path) -> list[_Bundle]:
+    matches = map(_BUNDLE.match, _text(path).splitlines())
+    return [_Bundle(match["label"], match["depth"].count(">"), match["body"]) for match in matches if match]
+
+
+def _occurrences(pattern: re.Pattern[str], bundles: list[_Bundle]) -> int:
+    return sum(len(pattern.findall(bundle.body)) for bundle in bundles)
+
+
+def _loops(bundles: list[_Bundle]) -> list[Loop]:
+    """The loops in order of their beginning.
+
+    A loop begins at its mark. Bundles of the outer loop may be packed among its own, so they do not end it; an empty
+    bundle has no mark of depth and belongs where the one before it does.
+    """
     loops: list[Loop] = []
     open_loops: list[int] = []  # indices into `loops`, outermost first
-    for label, depth, body in bundles:
-        begins_again = label == "LB" and depth == len(open_loops)
-        del open_loops[depth - begins_again :]
+    depth = 0
+    for bundle in bundles:
+        depth = depth if bundle.is_empty else bundle.depth
+        if bundle.label == "LB" and depth > 0:
+            del open_loops[depth - 1 :]
         while len(open_loops) < depth:
             open_loops.append(len(loops))
             loops.append(Loop(len(open_loops), None, 0))
-        if open_loops:
-            current = loops[open_loops[-1]]
-            exit_test = _EXIT_TEST.search(body)
-            trips = int(exit_test[1]) if exit_test else current.trips
-            loops[open_loops[-1]] = replace(current, bundles=current.bundles + 1, trips=trips)
+        if depth > 0:
+            own = open_loops[depth - 1]
+            loops[own] = _with_bundle(loops[own], bundle)
     return loops
+
+
+def _with_bundle(loop: Loop, bundle: _Bundle) -> Loop:
+    exit_test = _EXIT_TEST.search(bundle.body)
+    return replace(loop, bundles=loop.bundles + 1, trips=int(exit_test[1]) if exit_test else loop.trips)
