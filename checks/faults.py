@@ -28,6 +28,8 @@ _SENTENCE = {
 }
 _TRACEBACK_LIMIT = 12_000  # characters; the end says most
 _CHECKS = str(Path(__file__).parent)
+_RUNNERS = ("/_pytest/", "/pluggy/", "/pytest_benchmark/")
+_LIBRARIES = ("jax", "jaxlib", "numpy", "ml_dtypes", "scipy", "opt_einsum")
 
 
 class NotHereError(Exception):
@@ -80,11 +82,18 @@ def describe(error: BaseException, module: str) -> Fault:
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     return Fault(
         kind=type(error).__name__,
-        message=str(error),
+        message=_message(error),
         where=_where(error, module),
         traceback=text[-_TRACEBACK_LIMIT:],
         missing=_missing(error),
     )
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as second:  # an exception's own text is code under watch, too
+        return f"(its text raises {type(second).__name__})"
 
 
 def _missing(error: BaseException) -> str | None:
@@ -121,17 +130,16 @@ def _where(error: BaseException, module: str) -> str | None:
 
 
 def is_machinery(filename: str) -> bool:
-    """Whether a frame belongs to these checks or to the import system, neither of which is ever the place."""
-    return filename.startswith((_CHECKS, "<frozen importlib"))
+    """Whether a frame belongs to these checks, to what runs them or to the import system: never the place."""
+    return filename.startswith((_CHECKS, "<frozen importlib")) or any(part in filename for part in _RUNNERS)
 
 
 def is_library(filename: str) -> bool:
-    standard = sysconfig.get_paths()["stdlib"]
-    packages = ("/jax/", "/jaxlib/", "/numpy/", "/ml_dtypes/", "/scipy/")
-    return filename.startswith("<") or (
-        (filename.startswith(standard) and "site-packages" not in filename)
-        or ("site-packages" in filename and any(package in filename for package in packages))
-    )
+    """Whether a frame belongs to Python or to jax and what it stands on, so that the place is further out."""
+    _, installed, within = filename.rpartition("/site-packages/")
+    if installed:
+        return within.partition("/")[0] in _LIBRARIES
+    return filename.startswith(("<", sysconfig.get_paths()["stdlib"]))
 
 
 def short_path(filename: str) -> str:

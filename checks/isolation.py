@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 
 from .emit import Fault, Observed
@@ -42,6 +43,8 @@ def _answer(function: Callable[[], Observed], writing: int) -> None:
         while data:
             data = data[os.write(writing, data) :]
         status = 0
+    except BaseException:
+        traceback.print_exc()  # to the cell's log: what could not be answered is the checks' own fault
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -66,9 +69,11 @@ def _await(child: int, reading: int) -> tuple[bytes, int]:
 
 def died(status: int) -> Observed:
     """The observation of a process that ended without an answer."""
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        kind = f"signal {number} ({signal.Signals(number).name})"
-    else:
-        kind = f"exit code {os.WEXITSTATUS(status)}"
+    kind = _signal(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else f"exit code {os.WEXITSTATUS(status)}"
     return Observed("crashed", fault=Fault(kind=kind, message="the process ended before it could answer"))
+
+
+def _signal(number: int) -> str:
+    """As people call it; most real-time signals have no name."""
+    names = {known.value: known.name for known in signal.Signals}
+    return f"signal {number} ({names[number]})" if number in names else f"signal {number}"

@@ -57,7 +57,8 @@ def _error(name: str, got: np.ndarray[Any, Any], truth: np.ndarray[Any, Any]) ->
         raise ValueError(message)
     wide, right = got.astype(np.float64), truth.astype(np.float64)
     expected = np.isfinite(right)
-    difference = np.abs(wide - right)[expected & np.isfinite(wide)]
+    both = expected & np.isfinite(wide)
+    difference = np.abs(wide[both] - right[both])
     scale = right[expected]
     return {
         "name": name,

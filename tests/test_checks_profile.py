@@ -1,0 +1,103 @@
+"""Which line allocated what is alive: the profile that jax hands out, a pprof message."""
+
+from __future__ import annotations
+
+import sysconfig
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.inside import checks
+from watchdog.rooms import room
+
+profile = checks("profile")
+
+STRINGS = ["", "/srv/app/kernels/mine.py", "/env/lib/site-packages/jax/_src/api.py", str(room("checks") / "truth.py")]
+MINE, JAX, CHECKS = 1, 2, 3  # functions and locations are numbered like the file that they lie in
+
+
+def varint(value: int) -> bytes:
+    low, rest = value & 0x7F, value >> 7
+    return bytes([low | 0x80]) + varint(rest) if rest else bytes([low])
+
+
+def field(number: int, value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def sample(stack: list[int], values: list[int], *, packed: bool = True) -> bytes:
+    if packed:
+        return field(2, field(1, b"".join(map(varint, stack))) + field(2, b"".join(map(varint, values))))
+    return field(2, b"".join(field(1, place) for place in stack) + b"".join(field(2, value) for value in values))
+
+
+def message(*samples: bytes) -> bytes:
+    """Samples over three locations, one for each file, at lines 10, 20 and 30."""
+    functions = [field(5, field(1, n) + field(2, 0) + field(4, n)) for n in (MINE, JAX, CHECKS)]
+    locations = [field(4, field(1, n) + field(4, field(1, n) + field(2, 10 * n))) for n in (MINE, JAX, CHECKS)]
+    strings = [field(6, text.encode()) for text in STRINGS]
+    return b"".join([*samples, *locations, *functions, *strings])
+
+
+@pytest.fixture(autouse=True)
+def _import_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend("/srv/app/kernels")
+    monkeypatch.syspath_prepend("/env/lib/site-packages")
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_samples_are_summed_by_the_users_line(*, packed: bool) -> None:
+    """Objects and bytes are added up under the innermost line of the user's, in both encodings of a list."""
+    samples = [
+        sample([JAX, MINE, CHECKS], [1, 4096], packed=packed),
+        sample([CHECKS, JAX, MINE], [2, 300], packed=packed),
+    ]
+    found = profile._summed(message(*samples))
+    assert found.objects == Counter({"mine.py:10": 3})
+    assert found.bytes == Counter({"mine.py:10": 4396})
+
+
+def test_without_a_line_of_the_users_the_innermost_of_the_others_counts() -> None:
+    """What jax allocated for itself is placed in jax, never in these checks; what nobody placed is `unknown`."""
+    found = profile._summed(message(sample([CHECKS, JAX], [1, 8]), sample([CHECKS], [1, 16]), sample([], [1, 32])))
+    assert found.bytes == Counter({"jax/_src/api.py:20": 8, "unknown": 48})
+
+
+def test_inlined_lines_are_seen() -> None:
+    """A location with several lines, innermost first, is searched through."""
+    lines = field(4, field(1, JAX) + field(2, 7)) + field(4, field(1, MINE) + field(2, 9))
+    text = message(sample([9], [1, 8])) + field(4, field(1, 9) + lines)
+    assert profile._summed(text).bytes == Counter({"mine.py:9": 8})
+
+
+def test_large_numbers_and_other_fields_are_read_past() -> None:
+    """Sizes of many bytes are whole, and fields that are not asked for, of every wire type, are stepped over."""
+    others = varint(9 << 3 | 1) + b"\0" * 8 + varint(15 << 3 | 5) + b"\0" * 4 + field(10, 2**40) + field(14, b"text")
+    found = profile._summed(others + message(sample([MINE], [1, 2**40 + 1])))
+    assert found.bytes == Counter({"mine.py:10": 2**40 + 1})
+
+
+def test_an_empty_profile_holds_nothing() -> None:
+    """Nothing alive is nothing found."""
+    assert profile._summed(b"") == profile.Profile(Counter(), Counter())
+
+
+def test_growth_names_the_lines_that_hold_more_most_bytes_first() -> None:
+    """Lines that hold as much as before, or less, are not named; at most five are."""
+    before = profile.Profile(Counter(a=5, b=1, gone=9), Counter(a=500, b=10, gone=90))
+    lines = {"a": 500, "b": 2010, **{f"new{number}": 100 * number for number in range(1, 7)}}
+    after = profile.Profile(Counter(dict.fromkeys(lines, 5)), Counter(lines))
+    grown = profile.growth(before, after)
+    assert grown[0] == {"where": "b", "bytes": 2000, "objects": 4}
+    assert [site["where"] for site in grown] == ["b", "new6", "new5", "new4", "new3"]
+
+
+def test_python_itself_is_not_the_users() -> None:
+    """The standard library and the checks are passed over, an installed kernel is not."""
+    faults = checks("faults")
+    assert faults.is_library(str(Path(sysconfig.get_paths()["stdlib"]) / "functools.py"))
+    assert faults.is_machinery(str(Path(checks("truth").__file__ or "")))
+    assert not faults.is_library("/env/lib/python3.11/site-packages/mine/kernel.py")
