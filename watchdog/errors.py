@@ -26,7 +26,9 @@ class UsageError(WatchdogError):
 class ConfigError(UsageError):
     """A mistake in a configuration file, with its place."""
 
-    def __init__(self, message: str, *, path: Path | None = None, line: int | None = None, key: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, path: Path | None = None, line: int | None = None, key: str | None = None
+    ) -> None:
         self.message, self.path, self.line, self.key = message, path, line, key
         super().__init__(self._sentence())
 

@@ -6,6 +6,7 @@ Pure values: nothing here starts, reads or writes anything.
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from watchdog.config import Config, Kernel
+from watchdog.config_values import NATIVE
 from watchdog.errors import UsageError
 from watchdog.model import HOST, Cell, Check, Observation, Outcome
 
@@ -206,6 +208,39 @@ def lane(cell: Cell, host: str) -> Lane:
     if host != "cpu" and cell.target == HOST and cell.check in _ON_DEVICE:
         return Lane.DEVICE
     return Lane.COMPILER if cell.check in (Check.IMPORT, Check.LOWER, Check.COMPILE) else Lane.ISOLATED
+
+
+def same_questions(config: Config, asked: Sequence[Cell]) -> dict[Cell, tuple[Cell, ...]]:
+    """Each cell that must be asked, with the others that ask the very same thing, whose answer is the same.
+
+    Several kernels often share a native implementation and its cases; it is built and run once for all of them.
+    """
+    kernels = {kernel.name: kernel for kernel in config.kernel}
+    groups: dict[tuple[object, ...], list[Cell]] = {}
+    for cell in asked:
+        key = (cell,) if cell.check is Check.INSTALL else _question(config, kernels[cell.kernel], cell)
+        groups.setdefault(key, []).append(cell)
+    return {first: tuple(rest) for first, *rest in groups.values()}
+
+
+def _question(config: Config, kernel: Kernel, cell: Cell) -> tuple[object, ...]:
+    """Everything that the answer depends on, but not the names of kernel, implementation and case."""
+    case = next((case for case in kernel.case if case.name == cell.case), None)
+    compared = (kernel.native, kernel.layouts.get(NATIVE), kernel.reference, kernel.differentiate)
+    return (
+        cell.pins,
+        cell.target,
+        cell.check,
+        kernel.path,
+        config.absolute_requirements(kernel),
+        kernel.implementations[cell.implementation],
+        kernel.layouts.get(cell.implementation),
+        kernel.inputs,
+        kernel.static,
+        case and (case.args, json.dumps(case.kwargs, sort_keys=True, default=str), case.seed),
+        cell.implementation == NATIVE,
+        compared if cell.check in (Check.NUMERICS, Check.GRADIENTS) else None,
+    )
 
 
 def blocked(cell: Cell, seen: Mapping[Cell, Observation]) -> str | None:

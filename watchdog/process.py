@@ -55,8 +55,14 @@ class Ended:
         if self.stopped is not None:
             return self.stopped.value
         if self.status < 0:
-            return f"signal {-self.status} ({signal.Signals(-self.status).name})"
+            return _signal(-self.status)
         return f"exit code {self.status}"
+
+
+def _signal(number: int) -> str:
+    """As people call it; most real-time signals have no name."""
+    names = {known.value: known.name for known in signal.Signals}
+    return f"signal {number} ({names[number]})" if number in names else f"signal {number}"
 
 
 @dataclass

@@ -52,12 +52,14 @@ class Runner:
     progress: Progress
     side_by_side: int
     seen: dict[Cell, Observation] = field(default_factory=dict)
+    same: Mapping[Cell, Sequence[Cell]] = field(default_factory=dict)  # asked → answered by it as well
     stop: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def ask(self, cells: Sequence[Cell]) -> None:
         """Ask all cells. Raises Interrupted on Ctrl-C, when every process has ended."""
-        jobs = plan.jobs(cells, self.host)
+        self.same = plan.same_questions(self.config, cells)
+        jobs = plan.jobs(list(self.same), self.host)
         with ThreadPoolExecutor(self.side_by_side) as pool, self._stopping():
             together = _by_subject(job for job in jobs if job.lane in (Lane.COMPILER, Lane.ISOLATED))
             _finish([pool.submit(self._ask_in_turn, group) for group in together])
@@ -111,12 +113,17 @@ class Runner:
             self.record(Observation(cell, Outcome.SKIPPED, reason=reason))
 
     def record(self, observation: Observation) -> None:
-        """Keep one observation, cleaned of credentials and control characters."""
+        """Keep one observation, cleaned of credentials and control characters, for all cells that it answers."""
         clean = cleaned(observation)
+        self._keep(clean)
+        for cell in self.same.get(clean.cell, ()):
+            self._keep(replace(clean, cell=cell, data={**clean.data, "same_as": clean.cell.address}))
+
+    def _keep(self, observation: Observation) -> None:
         with self._lock:
-            self.keep(clean)
-            self.seen[clean.cell] = clean
-        self.progress.finished(label(clean.cell), clean.outcome, clean.seconds)
+            self.keep(observation)
+            self.seen[observation.cell] = observation
+        self.progress.finished(label(observation.cell), observation.outcome, observation.seconds)
 
 
 def _finish(futures: Iterable[Future[None]]) -> None:

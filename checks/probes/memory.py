@@ -17,7 +17,7 @@ from ..samplers import samplers
 from ..subject import Subject
 
 BLOCKS = 8  # the first fills caches and is dropped by the judge
-BUDGET = 1.2  # seconds of calls in all blocks together
+BUDGET = 0.8  # seconds of calls in all blocks together
 MOST_CALLS = 200  # per block
 
 
