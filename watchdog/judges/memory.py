@@ -99,6 +99,9 @@ def measure(observation: Observation) -> list[Growth]:
     if calls < 1:
         return []
     present = [signal for signal in SIGNALS if len(observation.series.get(signal.name, ())) > 1]
+    if any(signal.name == "heap_bytes" for signal in present):
+        # Resident memory also grows when what was allocated long ago is touched; the heap tells allocations alone.
+        present = [signal for signal in present if signal.name != "rss_bytes"]
     return [growth(signal, _after_warm_up(observation, signal.name), calls) for signal in present]
 
 
