@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -96,9 +97,17 @@ def document(store: Store, run: Run) -> dict[str, Any]:
     return run_to_json(run.id, run.exit_code or 0, environments, verdicts, baseline=baseline)
 
 
+class _RehearsedError(Exception):
+    """Ends a rehearsal before anything is replaced."""
+
+
 def check_place(folder: Path) -> None:
-    """Before a long run: raises UsageError when the report could not be written to `folder`."""
-    site.check_place(folder)
+    """Rehearse the writing of a report, before a long run: `folder` stays as it is.
+
+    Raises UsageError when it holds files that are not a report, or cannot be made or written.
+    """
+    with suppress(_RehearsedError), site.replacing(folder):
+        raise _RehearsedError
 
 
 def write(store: Store, run: Run, folder: Path) -> Path:

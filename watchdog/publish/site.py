@@ -17,23 +17,6 @@ MARKER = ".kernel-watchdog-report"
 _HEADER = "Written by kernel-watchdog. The files listed here are replaced by the next report; others are left alone."
 
 
-def check_place(directory: Path) -> None:
-    """Before the work for a report is done: could it be written to `directory`?
-
-    Raises UsageError when the directory holds files and is not a report, or cannot be made or written.
-    """
-    try:
-        place = directory.resolve()
-        _refuse_foreign(place)
-        nearest = next(parent for parent in place.parents if parent.exists())
-    except OSError as error:
-        raise _unwritable(directory, error.strerror) from error
-    if not nearest.is_dir():
-        raise _unwritable(directory, f"{nearest} is a file, not a directory")
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise _unwritable(directory, f"{nearest} may not be written")
-
-
 @contextmanager
 def replacing(directory: Path, *, keep: Collection[str] = ()) -> Iterator[Path]:
     """Yield an empty draft beside `directory`; it takes the directory's place when the block ends well.
@@ -54,15 +37,12 @@ def replacing(directory: Path, *, keep: Collection[str] = ()) -> Iterator[Path]:
         _sign(draft, foreign)
         _swap(draft, place)
     except OSError as error:
-        raise _unwritable(directory, error.strerror or type(error).__name__) from error
+        reason = error.strerror or type(error).__name__
+        msg = f"cannot write the report to {directory}: {reason}; name a directory that can be written with `report`"
+        raise UsageError(msg) from error
     finally:
         # After the swap the old site lies here; after a failure, the unfinished draft.
         shutil.rmtree(draft, ignore_errors=True)
-
-
-def _unwritable(directory: Path, reason: str | None) -> UsageError:
-    msg = f"cannot write the report to {directory}: {reason}; name a directory that can be written with `report`"
-    return UsageError(msg)
 
 
 def _refuse_foreign(place: Path) -> None:
