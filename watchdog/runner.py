@@ -24,7 +24,7 @@ from watchdog.rooms import room
 
 _LOG_TAIL = 16_384  # bytes
 _BETWEEN_CELLS = 120.0  # seconds to start, and from one cell to the next
-_TO_END = 10.0  # seconds to end after the last answer: code under watch may have left threads
+_TO_END = 5.0  # seconds to end after the last answer: code under watch may have left threads
 _ROOM = "_watchdog_checks"  # the private name that the checks have inside an environment
 
 
@@ -175,7 +175,7 @@ class _Attempt:
         plan_file = scratch / "plan.json"
         plan_file.write_text(json.dumps(document), encoding="utf-8")
         return process.supervise(
-            [str(built.python), "-I", str(scratch / _ROOM / "run.py"), str(plan_file)],
+            [str(built.python), "-I", "-u", str(scratch / _ROOM / "run.py"), str(plan_file)],
             folder=scratch,
             log=scratch / "process.log",
             limits=limits,
@@ -210,14 +210,16 @@ class _Attempt:
         if self.in_hand is not None:
             fault = Fault(kind="answer lost", message=f"its answer cannot be read{self._said()}")
             seconds = time.monotonic() - self.began
-            self._answer(Observation(self.in_hand, Outcome.CRASHED, fault=fault, seconds=seconds))
+            self._answer(Observation(self.in_hand, Outcome.FAILED, fault=fault, seconds=seconds))
 
     def _account(self, ended: Ended, scratch: Path) -> None:
         """Write down what the process could not: the cell that ended it, or that it never began."""
         if self.in_hand is not None:
             number = next(number for number, cell in self.numbered.items() if cell == self.in_hand)
             fault = self._fault(ended, "the process ended before it could answer")
-            log, seconds = _tail(scratch / f"{number}.log"), time.monotonic() - self.began
+            # The interpreter's last words on a fatal signal go to the log that it began with.
+            log = _tail(scratch / f"{number}.log") or _tail(scratch / "process.log")
+            seconds = time.monotonic() - self.began
             self._answer(Observation(self.in_hand, _outcome(ended), fault=fault, log_tail=log, seconds=seconds))
         elif self.answered == 0:
             fault = self._fault(ended, "the checks could not start in this environment")
