@@ -13,6 +13,7 @@ import importlib
 import importlib.util
 import json
 import os
+import select
 import sys
 from pathlib import Path
 
@@ -32,6 +33,8 @@ def _die_with_the_program(living: int) -> None:
     """Have the operating system send SIGIO, which ends a process, to this whole group when the pipe's other end closes."""
     fcntl.fcntl(living, fcntl.F_SETOWN, -os.getpgrp())
     fcntl.fcntl(living, fcntl.F_SETFL, fcntl.fcntl(living, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select([living], [], [], 0)[0]:  # closed before anyone listened
+        sys.exit("the program that started this process has ended")
 
 
 def main(plan_file: str, record_fd: int, living: int) -> int:

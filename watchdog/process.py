@@ -19,6 +19,8 @@ import psutil
 
 _POLL_SECONDS = 0.1
 _MEMORY_SECONDS = 0.25  # between two looks at the memory
+_LOOKS, _LOOK_SECONDS = 5, 0.01  # at a process that is about to become another program
+_CHUNK = 2**20  # bytes
 _LONGEST_LINE = 256 * 2**20  # bytes; a line that never ends is not kept
 
 # What a check needs of the surroundings. Credentials, PYTHON* and the caller's own settings stay out.
@@ -35,7 +37,10 @@ class Stopped(StrEnum):
 
 @dataclass(frozen=True)
 class Limits:
-    """For each cell: seconds from its start to its observation, and bytes that its processes hold together."""
+    """For each cell: seconds from its start to its observation, and bytes that its processes hold together.
+
+    The same number of seconds is allowed for what comes before the first cell, between two, and after the last.
+    """
 
     seconds: float
     memory: int
@@ -105,7 +110,7 @@ def supervise(
             )
         os.close(writing)
         writing = -1
-        return _Watch(process, reading, limits, listener, stop).until_it_ends()
+        return _Watch(process, folder, reading, limits, listener, stop).until_it_ends()
     finally:
         for descriptor in (reading, writing, living, alive):
             if descriptor >= 0:
@@ -117,14 +122,20 @@ class _Watch:
     """One process being listened to."""
 
     process: subprocess.Popen[bytes]
+    home: Path  # its HOME, and that of every process that comes of it
     reading: int
     limits: Limits
     listener: Listener
     stop: Event
     rest: bytes = b""
+    heard: float = field(default_factory=time.monotonic)  # when the last line came, or it began
     family: dict[int, psutil.Process] = field(default_factory=dict)
+    since: float = field(init=False)  # its beginning, as the operating system tells it
     most: int = 0
     looked: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.since = psutil.Process(self.process.pid).create_time()
 
     def until_it_ends(self) -> Ended:
         stopped = None
@@ -138,29 +149,29 @@ class _Watch:
                     stopped = self._reason_to_stop()
         finally:
             self._end_all()
-        self._listen()
+        while self._listen():  # what it wrote last
+            pass
         return Ended(self.process.returncode, stopped, self.most)
 
     def _listen(self) -> bool:
-        """Read what has arrived and hand on complete lines; false when the other end is closed."""
-        while True:
-            try:
-                data = os.read(self.reading, 2**20)
-            except BlockingIOError:
-                return True
-            if not data:
-                return False
-            *lines, self.rest = (self.rest + data).split(b"\n")
-            self.rest = self.rest[:_LONGEST_LINE]
-            for line in lines:
-                self.listener.on_line(line.decode("utf-8", errors="replace"))
+        """Read some of what has arrived and hand on complete lines; false when there is nothing."""
+        try:
+            data = os.read(self.reading, _CHUNK)
+        except BlockingIOError:
+            return False
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        self.rest = self.rest[:_LONGEST_LINE]
+        for line in lines:
+            self.heard = time.monotonic()
+            self.listener.on_line(line.decode("utf-8", errors="replace"))
+        return bool(data)
 
     def _reason_to_stop(self) -> Stopped | None:
         now = time.monotonic()
         if self.stop.is_set():
             return Stopped.INTERRUPT
         began = self.listener.began()
-        if began is not None and now - began > self.limits.seconds:
+        if now - (self.heard if began is None else began) > self.limits.seconds:
             return Stopped.TIME
         if now - self.looked > _MEMORY_SECONDS:
             self.looked = now
@@ -168,35 +179,64 @@ class _Watch:
         return None
 
     def _look_at_memory(self) -> Stopped | None:
-        """Sum what the process and its descendants hold; forgets none of them, so that all can be ended."""
-        with suppress(psutil.NoSuchProcess):  # it ended just now
+        """Measure what the process and its descendants hold; exactly only where the quick measure exceeds the limit."""
+        members = self._members()
+        held = sum(map(_resident, members))
+        if held > self.limits.memory:
+            held = sum(map(_own_share, members))
+        self.most = max(self.most, held)
+        return Stopped.MEMORY if held > self.limits.memory else None
+
+    def _members(self) -> list[psutil.Process]:
+        """The process and all descendants that were ever seen: one whose parent has ended is still one of them."""
+        if self.process.returncode is None:  # else its number may be another's by now
             parent = psutil.Process(self.process.pid)
-            self.family.update({child.pid: child for child in parent.children(recursive=True)})
-            held = 0
-            for member in (parent, *self.family.values()):
-                with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-                    held += _private(member)
-            self.most = max(self.most, held)
-            if held > self.limits.memory:
-                return Stopped.MEMORY
-        return None
+            self.family |= {member.pid: member for member in (parent, *parent.children(recursive=True))}
+        return list(self.family.values())
 
     def _end_all(self) -> None:
-        with suppress(psutil.NoSuchProcess):
-            parent = psutil.Process(self.process.pid)
-            self.family.update({child.pid: child for child in parent.children(recursive=True)})
+        members = self._members()
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        for member in self.family.values():  # one that left the group
+        for member in (*members, *_living_at(self.home, self.since)):  # those that left the group
             with suppress(psutil.NoSuchProcess):
                 member.kill()
         self.process.wait()
 
 
-def _private(member: psutil.Process) -> int:
-    """Bytes of a process that are not pages of files or shared: a forked child counts what it changed."""
-    info = member.memory_info()
-    return max(0, int(info.rss) - int(getattr(info, "shared", 0)))
+def _resident(member: psutil.Process) -> int:
+    """Bytes of a process in memory; pages that several share count for each of them."""
+    with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+        return member.memory_info().rss
+    return 0
+
+
+def _own_share(member: psutil.Process) -> int:
+    """Bytes of a process in memory; a page that n processes share, as after a fork, counts 1/n. Slow: milliseconds."""
+    with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+        return member.memory_full_info().pss
+    return 0
+
+
+def _living_at(home: Path, since: float) -> list[psutil.Process]:
+    """The processes begun at that time or later whose HOME is this folder, whoever their parent is now.
+
+    While a process becomes another program it has no environment for a moment, and is asked again.
+    """
+    found: list[psutil.Process] = []
+    unknown = list(psutil.process_iter())
+    for _ in range(_LOOKS):
+        asked, unknown = unknown, []
+        for candidate in asked:
+            with suppress(psutil.Error):  # it has ended, or is somebody else's
+                if candidate.create_time() >= since:
+                    environment = candidate.environ()
+                    found += [candidate] if environment.get("HOME") == str(home) else []
+                    unknown += [] if environment else [candidate]
+        if not unknown:
+            break
+        time.sleep(_LOOK_SECONDS)
+    return found
 
 
 def scratch_folder() -> tempfile.TemporaryDirectory[str]:
