@@ -97,8 +97,8 @@ _ANSWERS = {
     Check.LOWER: "does not lower",
     Check.COMPILE: "does not compile",
 }
-_BY_COMPILER = (Check.LOWER, Check.COMPILE, Check.SCHEDULE)  # asked of each target
 _ON_HOST_ONLY = (Check.NUMERICS, Check.GRADIENTS, Check.RACES, Check.MEMORY, Check.TIMING)
+_BESIDE_NATIVE = (Check.NUMERICS, Check.GRADIENTS, Check.RACES, Check.MEMORY)  # native's size decides what is run
 _ON_DEVICE = (Check.LOWER, Check.COMPILE, Check.NUMERICS, Check.GRADIENTS, Check.MEMORY)
 
 
@@ -127,7 +127,7 @@ def cells(config: Config, selection: Selection) -> tuple[Cell, ...]:
             cell
             for pins in selected_pins(config, selection)
             for kernel in selected_kernels(config, selection)
-            for implementation in _implementations(config, kernel, selection)
+            for implementation in _implementations(kernel, selection)
             for cell in _cells_of(config, kernel, implementation, pins, selection)
         ),
     ]
@@ -141,7 +141,7 @@ def cells(config: Config, selection: Selection) -> tuple[Cell, ...]:
 def _cells_of(config: Config, kernel: Kernel, implementation: str, pins: str, selection: Selection) -> Iterator[Cell]:
     targets = _chosen("target", selection.targets, list(config.watchdog.targets))
     yield Cell(kernel.name, implementation, "", pins, "", Check.IMPORT)
-    for case in _cases(config, kernel, selection):
+    for case in _cases(kernel, selection):
         for target in targets:
             for check in (Check.LOWER, Check.COMPILE):
                 yield Cell(kernel.name, implementation, case, pins, target, check)
@@ -160,21 +160,27 @@ def selected_pins(config: Config, selection: Selection) -> list[str]:
 
 
 def selected_kernels(config: Config, selection: Selection) -> list[Kernel]:
-    """The selected kernels in the order of the file."""
+    """The selected kernels in the order of the file, without those that have nothing else of what is selected."""
     names = _chosen("kernel", selection.kernels, [kernel.name for kernel in config.kernel])
-    return [kernel for kernel in config.kernel if kernel.name in names]
+    kernels = [kernel for kernel in config.kernel if kernel.name in names]
+    _chosen("case", selection.cases, [case.name for kernel in kernels for case in kernel.case])
+    _chosen(
+        "implementation", selection.implementations, [name for kernel in kernels for name in kernel.implementations]
+    )
+    return [kernel for kernel in kernels if _implementations(kernel, selection) and _has_cases(kernel, selection)]
 
 
-def _cases(config: Config, kernel: Kernel, selection: Selection) -> list[str]:
-    known = [case.name for each in selected_kernels(config, selection) for case in each.case]
-    chosen = _chosen("case", selection.cases, known)
-    return [case.name for case in kernel.case if case.name in chosen]
+def _has_cases(kernel: Kernel, selection: Selection) -> bool:
+    return bool(_cases(kernel, selection)) or not selection.cases  # one that has none can be imported all the same
 
 
-def _implementations(config: Config, kernel: Kernel, selection: Selection) -> list[str]:
-    known = [name for each in selected_kernels(config, selection) for name in each.implementations]
-    chosen = _chosen("implementation", selection.implementations, known)
-    return [name for name in kernel.implementations if name in chosen]
+def _cases(kernel: Kernel, selection: Selection) -> list[str]:
+    return [case.name for case in kernel.case if not selection.cases or case.name in selection.cases]
+
+
+def _implementations(kernel: Kernel, selection: Selection) -> list[str]:
+    wanted = selection.implementations
+    return [name for name in kernel.implementations if not wanted or name in wanted]
 
 
 def _chosen(
@@ -226,7 +232,6 @@ def same_questions(config: Config, asked: Sequence[Cell]) -> dict[Cell, tuple[Ce
 def _question(config: Config, kernel: Kernel, cell: Cell) -> tuple[object, ...]:
     """Everything that the answer depends on, but not the names of kernel, implementation and case."""
     case = next((case for case in kernel.case if case.name == cell.case), None)
-    compared = (kernel.native, kernel.layouts.get(NATIVE), kernel.reference, kernel.differentiate)
     return (
         cell.pins,
         cell.target,
@@ -239,7 +244,8 @@ def _question(config: Config, kernel: Kernel, cell: Cell) -> tuple[object, ...]:
         kernel.static,
         case and (case.args, json.dumps(case.kwargs, sort_keys=True, default=str), case.seed),
         cell.implementation == NATIVE,
-        compared if cell.check in (Check.NUMERICS, Check.GRADIENTS) else None,
+        (kernel.native, kernel.layouts.get(NATIVE)) if cell.check in _BESIDE_NATIVE else None,
+        (kernel.reference, kernel.differentiate) if cell.check in (Check.NUMERICS, Check.GRADIENTS) else None,
     )
 
 
