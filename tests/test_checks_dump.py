@@ -82,6 +82,27 @@ def test_loops_are_nested_and_counted(name: str, kernel: str, tmp_path: Path) ->
     assert found.loops[1].bundles == 5
 
 
+def test_loops_that_follow_one_another_are_two(tmp_path: Path) -> None:
+    """A second inner loop begins at its mark; outer bundles and empty ones between inner ones end no loop."""
+    listing = """
+     0   :  { %s1 = smov 0 }
+   0x1 LB: > { %s2 = sadd.s32 1, %s1 }
+   0x2 LB: >> { %p0 = scmp.ge.s32.totalorder %s2, 3 /* loop exit test */ }
+   0x3   : > { %s3 = sadd.s32 1, %s2 }
+   0x4   :  {}
+   0x5   : >> { %s4 = sadd.s32 1, %s2 }
+   0x6 LB: >> { %p1 = scmp.ge.s32.totalorder %s4, 5 /* loop exit test */ }
+   0x7   :  {} /* End region 1 */
+   0x8   : > { %p2 = scmp.ge.s32.totalorder %s4, %s9 /* loop exit test */ }
+   0x9   :  { %s5 = smov 0 }
+"""
+    rows = "\n".join(["0"] * 10)
+    (tmp_path / "1-k-00-final_bundles.txt").write_text(listing, encoding="utf-8")
+    (tmp_path / f"1-k-01-{UTILIZATION}.txt").write_text(f"MXU\n 4\n{rows}\n", encoding="utf-8")
+    loops = program(dump.read(tmp_path), "k").loops
+    assert [(loop.depth, loop.trips, loop.bundles) for loop in loops] == [(1, None, 4), (2, 3, 2), (2, 5, 2)]
+
+
 @pytest.mark.parametrize("path", DUMPS, ids=lambda path: path.stem)
 def test_there_are_as_many_loops_as_the_listing_marks(path: Path, tmp_path: Path) -> None:
     """One loop for each mark of a loop's body, whatever the compiler packed between its bundles."""
