@@ -26,16 +26,6 @@ checks = ["install", "import", "numerics"]
 requirements = ["{NEW}"]
 
 [[kernel]]
-name = "quick"
-custom = "steps:quick"
-native = "steps:plain"
-path = "."
-
-[[kernel.case]]
-name = "small"
-args = ["f32[8]"]
-
-[[kernel]]
 name = "patient"
 custom = "steps:patient"
 native = "steps:plain"
@@ -69,10 +59,6 @@ def _wait(x):
 
 def patient(x):
     return jax.pure_callback(_wait, jax.ShapeDtypeStruct(x.shape, x.dtype), x) * 2
-
-
-def quick(x):
-    return x * 2
 
 
 def plain(x):
