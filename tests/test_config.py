@@ -203,6 +203,7 @@ def test_a_bad_kernel_is_named_with_its_line(write: Any, added: str, message: st
         ("seed = 1", "7: kernel[k].case[c].args", "no arguments"),
         ('args = ["f32[8]"]\nseed = 1.5', "10: kernel[k].case[c].seed", "must be a whole number; it is 1.5"),
         ('args = ["f32[8]"]\nkwargs = { d = 1979-05-27 }', "10: kernel[k].case[c].kwargs", "is a date or a time"),
+        ('args = ["f32[8]"]\nkwargs = { mask = -inf }', "10: kernel[k].case[c].kwargs", "is not finite"),
         ('args = ["f32[8]"]\nkwarg = {}', "10: kernel[k].case[c].kwarg", "did you mean 'kwargs'?"),
         (
             'args = ["f32[8]"]\n[[kernel.case]]\nname = "c"\nargs = ["f32[8]"]',

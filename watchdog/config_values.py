@@ -217,9 +217,12 @@ def _kwargs(value: dict[str, Any]) -> dict[str, Any]:
     for name, item in value.items():
         _identifier(name)
         try:
-            json.dumps(item)
+            json.dumps(item, allow_nan=False)
         except TypeError as error:
             msg = f"the value of {name!r} is a date or a time; write a string, a number, true, false or an array"
+            raise ValueError(msg) from error
+        except ValueError as error:
+            msg = f"the value of {name!r} is not finite; write a finite number, such as -1e30"
             raise ValueError(msg) from error
     return value
 
