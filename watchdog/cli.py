@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import signal
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -50,31 +52,39 @@ ColorOption = Annotated[bool, typer.Option("--no-color", help="No colours (NO_CO
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or latest.")]
 OutOption = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where the report goes.")]
 
+_OUTPUT_ENDED = (errno.ENOSPC, errno.EDQUOT, errno.EPIPE)  # a full disk, a quota, a reader that has gone
+_USAGE, _INCOMPLETE = 2, 3  # exit codes
+
 
 def main() -> NoReturn:
     """Run the program; every error that a user can mend is one sentence and an exit code."""
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         code = app(prog_name="watchdog", standalone_mode=False)  # what a command exits with, or None
-    except WatchdogError as error:
-        _say(f"error: {error}")
-        sys.exit(error.exit_code)
-    except typer.Abort:
-        sys.exit(2)
-    except KeyboardInterrupt:
-        _say("stopped")
-        sys.exit(3)
-    except Exception as error:
-        _exit_for_usage(error)
-        raise
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # the last place before the shell
+        code = _explain(error)
     sys.exit(code or 0)
 
 
-def _exit_for_usage(error: Exception) -> None:
-    """Typer's own errors (an unknown option, say) are shown its way, with the exit code of usage errors."""
-    if hasattr(error, "show") and hasattr(error, "exit_code"):
+def _explain(error: BaseException) -> int:
+    """Say what ended a command early; returns the exit code."""
+    match error:
+        case WatchdogError():
+            _say(f"error: {error}")
+            return error.exit_code
+        case KeyboardInterrupt():
+            _say("stopped")
+            return _INCOMPLETE
+        case OSError() if error.errno in _OUTPUT_ENDED:
+            _say(f"error: the output could not be written: {error.strerror}")
+            return _INCOMPLETE
+        case typer.Abort():
+            return _USAGE
+    if hasattr(error, "show"):  # Typer's own errors, such as an unknown option, are shown its way
         error.show()
-        sys.exit(2)
+        return _USAGE
+    traceback.print_exception(error)
+    return _INCOMPLETE  # a fault of ours is not 1, which says that something regressed
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
@@ -195,7 +205,7 @@ def run(
         finished = reader.run(store, started.id)
         if json_file is not None:
             _write_json(reporting.document(store, finished), json_file)
-        page = reporting.write(store, finished, folder)
+        page = _write_report(store, finished, folder)
         if not quiet:
             from watchdog.publish import terminal
 
@@ -323,13 +333,27 @@ def _say(sentence: str) -> None:
     Console(stderr=True, highlight=False).print(Text(sentence), soft_wrap=True)
 
 
+def _write_report(store: Any, finished: Any, folder: Path) -> Path:
+    from watchdog import reporting
+
+    try:
+        return reporting.write(store, finished, folder)
+    except UsageError as error:
+        msg = f"{error}. The run is kept: `watchdog report {finished.id} --out DIR` writes it elsewhere"
+        raise UsageError(msg) from error
+
+
 def _check_json(file: str | None) -> None:
     """Raises UsageError when the file of `--json` could not be written; what it holds stays until there is a new one."""
     if file in (None, "-"):
         return
+    path = Path(file)
+    is_new = not path.exists()
     try:
-        with Path(file).open("a", encoding="utf-8"):
+        with path.open("a", encoding="utf-8"):
             pass
+        if is_new:
+            path.unlink()
     except OSError as error:
         raise _unwritable_json(file, error) from error
 

@@ -21,6 +21,7 @@ from watchdog.store.engine import Store
 from watchdog.store.values import Run
 
 _GIB = 2**30
+_INCOMPLETE = 3  # exit code of a run that has not come to its end
 _MOST_RUNS = 200  # listed in the site; `watchdog runs` has all
 
 
@@ -94,7 +95,8 @@ def document(store: Store, run: Run) -> dict[str, Any]:
     environments = reader.environments(store, run.id)
     baseline = [environment for environment in environments if environment.pins == config.baseline]
     verdicts = reader.verdicts(store, run.id)
-    return run_to_json(run.id, run.exit_code or 0, environments, verdicts, baseline=baseline)
+    code = _INCOMPLETE if run.exit_code is None else run.exit_code
+    return run_to_json(run.id, code, environments, verdicts, baseline=baseline)
 
 
 class _RehearsedError(Exception):
