@@ -9,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,23 +89,30 @@ class Project:
             """,
         )
 
-    def watchdog(self, *arguments: str, variables: Mapping[str, str] | None = None) -> Finished:
-        """Run the program to its end."""
-        with self.started(*arguments, variables=variables) as process:
+    def watchdog(
+        self, *arguments: str, variables: Mapping[str, str] | None = None, into: Path | None = None
+    ) -> Finished:
+        """Run the program to its end; its standard output goes into a file where one is named."""
+        with self.started(*arguments, variables=variables, into=into) as process:
             stdout, stderr = process.communicate(timeout=_PATIENCE)
-        return Finished(process.returncode, stdout, stderr)
+        return Finished(process.returncode, stdout or "", stderr)
 
     @contextmanager
-    def started(self, *arguments: str, variables: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[str]]:
+    def started(
+        self, *arguments: str, variables: Mapping[str, str] | None = None, into: Path | None = None
+    ) -> Iterator[subprocess.Popen[str]]:
         """The program at work; whatever the test does, none of its processes outlives the block."""
-        with subprocess.Popen(
-            [*_PROGRAM, *arguments],
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **(variables or {})},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-        ) as process:
+        with (
+            nullcontext(subprocess.PIPE) if into is None else into.open("w") as stdout,
+            subprocess.Popen(
+                [*_PROGRAM, *arguments],
+                cwd=self.folder,
+                env={**os.environ, "PYTHONPATH": str(ROOT), **(variables or {})},
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+                encoding="utf-8",
+            ) as process,
+        ):
             try:
                 yield process
             finally:
