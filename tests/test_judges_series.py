@@ -116,6 +116,28 @@ def test_one_array_kept_per_call() -> None:
     assert verdict.summary.startswith("keeps 16 KiB of device memory per call, allocated at my_kernel.py:12")
 
 
+@pytest.mark.parametrize(
+    ("sites", "named"),
+    [
+        ((("jax/_src/array.py:233", 9e6), ("my_kernel.py:12", 9e6)), "my_kernel.py:12"),
+        ((("jax/_src/array.py:233", 9e6), ("my_kernel.py:12", 8.2e6), ("helper.py:3", 8.3e6)), "helper.py:3"),
+        ((("jax/_src/array.py:233", 9e6), ("my_kernel.py:12", 8e6)), "jax/_src/array.py:233"),
+        (
+            (("/srv/lib/python3.11/site-packages/numpy/core.py:1", 5.0), ("numpy_kernel/ones.py:2", 5.0)),
+            "numpy_kernel/ones.py:2",
+        ),
+        ((("jax/a.py:1", 5.0), ("jaxlib/b.py:2", 5.0)), "jaxlib/b.py:2"),
+        ((("jax/a.py:1", 0.0), ("mine.py:2", 0.0)), "mine.py:2"),
+    ],
+)
+def test_the_line_that_can_be_mended(sites: Sequence[tuple[str, float]], named: str) -> None:
+    """Of lines that keep about as many bytes, the one outside jax is named; one that keeps far more is named anyway."""
+    kept = memory(
+        live_arrays=climb(*[CALLS] * 7), sites=[{"where": where, "bytes": size, "objects": 1} for where, size in sites]
+    )
+    assert verdict_of(kept).where == named
+
+
 def test_still_series() -> None:
     """Nothing that grows passes, and says how small a leak would have been seen."""
     verdict = verdict_of(memory(live_arrays=FLAT, device_bytes=FLAT, heap_bytes=FLAT, fds=FLAT))

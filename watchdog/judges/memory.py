@@ -13,6 +13,7 @@ from enum import Enum
 import numpy as np
 
 from watchdog.judges import statistics
+from watchdog.judges.places import is_library
 from watchdog.judges.statistics import Series
 from watchdog.judges.suspects import blamed, suspect, was_there
 from watchdog.judges.view import View, observed, quantity, records
@@ -24,6 +25,7 @@ LEAST_GROWING = 3  # blocks that must grow before a counter leaks
 EVEN = 0.25  # spread of the increments, as a share of their median, up to which growth is even
 ALPHA = 0.05  # chance of the sign rule alone, before the floor and the spread are asked
 SPREADS = 3  # medians of noise stay below this many spreads
+NEARLY = 0.9  # of the heaviest line's bytes, from which another line is as good an answer
 HIDES = 2**20  # bytes per call; where only more than this would be seen, nothing was decided
 
 
@@ -313,11 +315,18 @@ def _scenario(view: View) -> str:
 
 
 def _site(view: View) -> str | None:
-    """The line that allocated most of what stayed."""
+    """The line that allocated most of what stayed; among about equals, one that is not a library's: it can be mended."""
     sites = [site for site in records(view.data, "sites") if site.get("where")]
-    heaviest = max(sites, key=_weight, default=None)
-    return one_line(str(heaviest["where"]), 120) if heaviest else None
+    most = max(map(_weight, sites), default=(0.0, 0.0))
+    near = [site for site in sites if _weight(site) >= (NEARLY * most[0], NEARLY * most[1])]
+    chosen = max(near, key=_merit, default=None)
+    return one_line(str(chosen["where"]), 120) if chosen else None
 
 
-def _weight(site: Mapping[str, object]) -> tuple[float, float, str]:
-    return quantity(site, "bytes") or 0.0, quantity(site, "objects") or 0.0, str(site.get("where"))
+def _merit(site: Mapping[str, object]) -> tuple[bool, tuple[float, float], str]:
+    where = str(site["where"])
+    return not is_library(where), _weight(site), where
+
+
+def _weight(site: Mapping[str, object]) -> tuple[float, float]:
+    return quantity(site, "bytes") or 0.0, quantity(site, "objects") or 0.0
