@@ -165,6 +165,61 @@ def test_error_texts(kind: str, message: str, expected: str) -> None:
     assert verdict_of(seen(NEW, Fault(kind, message), check=Check.COMPILE)).kind == expected
 
 
+CALLBACK = """INTERNAL: CpuCallback error calling callback: Traceback (most recent call last):
+  File "/srv/scratch/4f2a/run.py", line 31, in <module>
+  File "/srv/env/lib/python3.11/site-packages/jax/_src/pjit.py", line 259, in cache_miss
+  File "/srv/env/lib/python3.11/site-packages/jax/_src/callback.py", line 226, in _callback
+  File "/srv/env/lib/python3.11/site-packages/jax/_src/callback.py", line 71, in __call__
+{frames}{raised}"""
+_MINE = '  File "/srv/kernels/mine.py", line 4, in lookup\n'
+_INSTALLED = '  File "/srv/env/lib/python3.11/site-packages/mine/look.py", line 7, in up\n'
+_OF_JAX = '  File "/srv/env/lib/python3.11/site-packages/jax/_src/lax/lax.py", line 2, in dot\n'
+
+
+@pytest.mark.parametrize(
+    ("frames", "raised", "kind", "quoted", "where"),
+    [
+        (_MINE, "ValueError: the real thing", "wrong type or shape", "ValueError: the real thing", "mine.py:4"),
+        (_INSTALLED, "mine.errors.Own: two\nlines: here", "error", "Own: two lines: here", "mine/look.py:7"),
+        (_MINE + _OF_JAX, "TypeError: shapes, got (4,) and (5,).", "wrong type or shape", "TypeError: shapes", "mine.py:4"),
+        ("", "RuntimeError: Incorrect output shape", "error", "RuntimeError: Incorrect output shape", "probe.py:9"),
+        (_MINE, "RuntimeError: ", "error", "RuntimeError;", "mine.py:4"),
+        (_MINE, "KeyError", "error", "KeyError;", "mine.py:4"),
+        (_MINE, "ModuleNotFoundError: No module named 'absl'", "missing dependency", "module absl is missing", "mine.py:4"),
+    ],
+)  # fmt: skip
+def test_what_a_callback_raised(frames: str, raised: str, kind: str, quoted: str, where: str) -> None:
+    """The fault is the callback's own exception, in the callback's own line, and not an error of the compiler."""
+    fault = Fault(
+        "JaxRuntimeError", CALLBACK.format(frames=frames, raised=raised), where="probe.py:9", traceback=TRACEBACK
+    )
+    verdict = verdict_of(seen(NEW, fault, check=Check.NUMERICS), seen(OLD, check=Check.NUMERICS))
+    assert (verdict.kind, verdict.where) == (kind, where)
+    assert f": {quoted}" in verdict.summary
+    assert "scratch" not in verdict.summary
+    assert "imports it" not in verdict.summary
+
+
+def test_a_callback_that_calls_another() -> None:
+    """Of several tracebacks in one message the innermost exception is the fault."""
+    inner = CALLBACK.format(frames=_MINE, raised="IndexError: 9")
+    fault = Fault("JaxRuntimeError", CALLBACK.format(frames=_INSTALLED, raised=f"jax.errors.JaxRuntimeError: {inner}"))
+    assert verdict_of(seen(NEW, fault, check=Check.NUMERICS)).kind == "out of bounds"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "INTERNAL: CpuCallback error calling callback: Traceback (most recent call last):\n  File",
+        "INTERNAL: CpuCallback error calling callback: Traceback (most recent call last):\n",
+        "INTERNAL: CpuCallback error: it went away",
+    ],
+)
+def test_a_callbacks_error_that_was_cut_off(message: str) -> None:
+    """Where no exception stands at the end, jax's own words are all there is."""
+    assert verdict_of(seen(NEW, Fault("JaxRuntimeError", message), check=Check.NUMERICS)).kind == "compiler error"
+
+
 def test_versions_that_do_not_fit() -> None:
     """An error that says so is about the pins, not about the kernel, whatever native does."""
     fault = Fault("MosaicError", "Unsupported version: expected <= 7 but got 8")

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from watchdog.judges.callbacks import unwrapped
 from watchdog.judges.suspects import blamed, suspect, was_there
 from watchdog.judges.view import View
 from watchdog.judges.wording import normalised, one_line, pins_text, sentence
@@ -104,13 +105,13 @@ def judge(view: View) -> Verdict:
         _summary(view, reading, who),
         kind=reading.kind,
         suspect=who,
-        where=view.candidate.fault.where if view.candidate.fault else None,
+        where=_fault(view.candidate).where,
     )
 
 
 def read(observation: Observation, environment: Environment | None) -> Reading:
     """What the fault of `observation` is, in the light of the packages that were installed."""
-    fault = observation.fault or Fault(kind=observation.outcome.value, message="")
+    fault = _fault(observation)
     kind = kind_of(observation)
     missing = missing_name(fault)
     if kind == "missing dependency" and missing:
@@ -122,7 +123,7 @@ def read(observation: Observation, environment: Environment | None) -> Reading:
 
 def kind_of(observation: Observation) -> str:
     """The class of a fault, in the few words that verdicts use."""
-    fault = observation.fault or Fault(kind=observation.outcome.value, message="")
+    fault = _fault(observation)
     said = f"{fault.kind}: {fault.message}"
     if observation.outcome is Outcome.CRASHED:
         # An aborting compiler leaves its reason in the log alone.
@@ -133,6 +134,11 @@ def kind_of(observation: Observation) -> str:
         (_INSTALL_KINDS, "not installed") if observation.cell.check is Check.INSTALL else (_KINDS, "error")
     )
     return next((kind for kind, pattern in kinds if _matches(pattern, said)), otherwise)
+
+
+def _fault(observation: Observation) -> Fault:
+    """What went wrong; where a callback raised it, what the callback raised."""
+    return unwrapped(observation.fault or Fault(kind=observation.outcome.value, message=""))
 
 
 def missing_name(fault: Fault) -> str | None:
