@@ -1,11 +1,10 @@
-# ruff: noqa: RUF001 - the signs that people read are expected as they are
 """What the terminal shows: tables, one run, progress."""
 
 from __future__ import annotations
 
 import io
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -102,6 +101,23 @@ def test_a_list_without_runs_says_what_to_do() -> None:
     run_table([empty().summary], console)
     assert "`watchdog run` makes the first" in _shown(console)
     assert "interrupted" in _shown(console)
+
+
+@pytest.mark.parametrize(
+    ("states", "finished"),
+    [
+        (("killed",), "run-0"),
+        (("finished", "failed", "killed"), "run-1"),
+        (("finished", "running", "killed"), None),
+        (("finished",), None),
+    ],
+)
+def test_the_list_says_which_run_can_be_finished(states: tuple[str, ...], finished: str | None) -> None:
+    """The latest that did not come to its end, for that is what `--resume` takes; none while that one is at work."""
+    console = _console()
+    run_table([replace(empty().summary, run_id=f"run-{at}", state=state) for at, state in enumerate(states)], console)
+    hints = [line for line in _shown(console).splitlines() if "--resume" in line]
+    assert hints == ([f"`watchdog run --resume` finishes {finished}"] if finished else [])
 
 
 def test_the_cache_is_listed_with_its_size_and_ruins() -> None:

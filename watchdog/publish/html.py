@@ -17,7 +17,7 @@ from markupsafe import Markup
 from watchdog.model import Cell, Check, Status, Verdict
 from watchdog.publish import figures, sections, site, wording
 from watchdog.publish.sections import Story
-from watchdog.publish.story import RunReport, RunSummary
+from watchdog.publish.story import RESUMABLE, RunReport, RunSummary
 from watchdog.rooms import room
 
 _SAFE_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,60}")
@@ -87,6 +87,7 @@ def _templates() -> jinja2.Environment:
         Status=Status,
         checks=tuple(Check),
         need=sections.NEED,
+        resumable=RESUMABLE,
         square=sections.square,
         told_once=sections.told_once,
         totals=sections.totals,

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 
 from watchdog.model import Environment, Observation, Status, Verdict
 
+KILLED = "killed"  # the state of a run whose process has gone, though the run did not end
+RESUMABLE = ("interrupted", "failed", KILLED)  # the states of a run that `watchdog run --resume` finishes
+
 
 @dataclass(frozen=True)
 class RunSummary:
@@ -18,7 +21,7 @@ class RunSummary:
     run_id: str
     started: str
     finished: str | None  # None while it runs, and when it was cut off
-    state: str  # "running", "finished", "interrupted", …
+    state: str  # "running", "finished", "interrupted", "failed" or "killed"
     exit_code: int | None
     kernels: tuple[str, ...]
     pins: tuple[str, ...]

@@ -19,7 +19,7 @@ from rich.text import Text
 from watchdog.model import Observation, Package, PackageChange, Status, Verdict
 from watchdog.publish import sections, wording
 from watchdog.publish.sections import Finding, Story
-from watchdog.publish.story import RunReport, RunSummary
+from watchdog.publish.story import RESUMABLE, RunReport, RunSummary
 
 _STYLES = {
     Status.REGRESSED: "bold red",
@@ -77,12 +77,16 @@ def closing_table(report: RunReport, console: Console, *, page: Path | None = No
 
 
 def run_table(runs: Sequence[RunSummary], console: Console) -> None:
-    """Print the runs, in the order given."""
+    """Print the runs, latest first, and how to finish the latest that did not come to its end."""
     if not runs:
         console.print("There are no runs yet; `watchdog run` makes the first.", markup=False)
         return
     heads = ("run", "started", "took", "state", "exit", "pins", "verdicts")
     console.print(_table(console, heads, [_run_row(run) for run in runs]))
+    unfinished = next((run for run in runs if run.state != "finished"), None)
+    if unfinished is not None and unfinished.state in RESUMABLE:
+        console.print()
+        console.print(_text(f"`watchdog run --resume` finishes {unfinished.run_id}", 100), soft_wrap=True)
 
 
 def run_detail(report: RunReport, console: Console) -> None:

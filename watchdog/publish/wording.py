@@ -1,6 +1,6 @@
 """Words and figures for people: units they use, uncertainty always beside the value, hostile text made harmless."""
 
-# ruff: noqa: RUF001, RUF002, PLR2004 - signs for people are meant; clocks and code points are clearest as numbers
+# ruff: noqa: PLR2004 - signs for people are meant; clocks and code points are clearest as numbers
 
 from __future__ import annotations
 
