@@ -2,44 +2,54 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from watchdog import plan
-from watchdog.config import Config
-from watchdog.model import Status, Verdict
-from watchdog.plan import Selection
+from watchdog.asked import configuration
+from watchdog.errors import UsageError
+from watchdog.model import Status
+from watchdog.ownership import is_alive
 from watchdog.publish import site
 from watchdog.publish.html import write_site
-from watchdog.publish.story import RunReport, RunSummary
+from watchdog.publish.story import KILLED, RunReport, RunSummary
 from watchdog.records import run_to_json
 from watchdog.store import reader
 from watchdog.store.engine import Store
-from watchdog.store.values import Run
+from watchdog.store.values import Run, RunState
 
 _GIB = 2**30
 _INCOMPLETE = 3  # exit code of a run that has not come to its end
 _MOST_RUNS = 200  # listed in the site; `watchdog runs` has all
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What a run was asked, by name, in the order of its configuration."""
+
+    kernels: tuple[str, ...]
+    pins: tuple[str, ...]
+    targets: tuple[str, ...]
+    baseline: str | None
+
+
 def report(store: Store, run: Run) -> RunReport:
     """One run, whole."""
-    config, selection = configuration(run)
-    names = plan.selected_pins(config, selection)
+    asked = _asked(store, run)
     return RunReport(
         run_id=run.id,
         started=run.started,
         finished=run.finished,
-        state=run.state.value,
+        state=_state(run),
         exit_code=run.exit_code,
         program_version=run.version,
-        baseline=config.baseline if config.baseline in names else None,
-        kernels=tuple(kernel.name for kernel in plan.selected_kernels(config, selection)),
-        pins=tuple(names),
-        targets=selection.targets or config.watchdog.targets,
+        baseline=asked.baseline,
+        kernels=asked.kernels,
+        pins=asked.pins,
+        targets=asked.targets,
         machine=_machine(run.host),
         environments=tuple(reader.environments(store, run.id)),
         observations=tuple(reader.observations(store, run.id)),
@@ -47,33 +57,51 @@ def report(store: Store, run: Run) -> RunReport:
     )
 
 
-def configuration(run: Run) -> tuple[Config, Selection]:
-    """What a run was asked, as it was stored when it began."""
-    return Config.model_validate(run.config["config"]), Selection.from_json(run.config["selection"])
+def summaries(store: Store, *, most: int | None = None) -> list[RunSummary]:
+    """Every run as one line, latest first; the `most` latest where that is given."""
+    counts = reader.verdict_counts(store)
+    return [_summary(store, run, counts.get(run.id, {})) for run in reader.runs(store)[:most]]
 
 
-def summaries(store: Store) -> list[RunSummary]:
-    """Every run as one line, latest first."""
-    return [_summary(store, run) for run in reader.runs(store)[:_MOST_RUNS]]
-
-
-def _summary(store: Store, run: Run) -> RunSummary:
-    config, selection = configuration(run)
+def _summary(store: Store, run: Run, counts: Mapping[Status, int]) -> RunSummary:
+    asked = _asked(store, run)
     return RunSummary(
         run_id=run.id,
         started=run.started,
         finished=run.finished,
-        state=run.state.value,
+        state=_state(run),
         exit_code=run.exit_code,
-        kernels=tuple(kernel.name for kernel in plan.selected_kernels(config, selection)),
-        pins=tuple(plan.selected_pins(config, selection)),
-        counts=_counts(reader.verdicts(store, run.id)),
+        kernels=asked.kernels,
+        pins=asked.pins,
+        counts=counts,
     )
 
 
-def _counts(verdicts: Sequence[Verdict]) -> Mapping[Status, int]:
-    found = Counter(verdict.status for verdict in verdicts)
-    return {status: found[status] for status in Status}
+def _state(run: Run) -> str:
+    """How far a run came; the store cannot know that one was killed."""
+    killed = run.state is RunState.RUNNING and not is_alive(run)
+    return KILLED if killed else run.state.value
+
+
+def _asked(store: Store, run: Run) -> _Asked:
+    try:
+        config, selection = configuration(run)
+    except UsageError:  # of a program unlike this one: its plan still tells what it asked
+        return _planned(store, run)
+    pins = tuple(plan.selected_pins(config, selection))
+    return _Asked(
+        kernels=tuple(kernel.name for kernel in plan.selected_kernels(config, selection)),
+        pins=pins,
+        targets=selection.targets or config.watchdog.targets,
+        baseline=config.baseline if config.baseline in pins else None,
+    )
+
+
+def _planned(store: Store, run: Run) -> _Asked:
+    """What the planned cells tell of what was asked."""
+    subjects = reader.planned_subjects(store, run.id)
+    kernels, pins, targets = (tuple(dict.fromkeys(one[part] for one in subjects if one[part])) for part in range(3))
+    return _Asked(kernels, pins, targets, reader.judged_against(store, run.id))
 
 
 def _machine(host: Mapping[str, Any]) -> dict[str, str]:
@@ -91,9 +119,9 @@ def _machine(host: Mapping[str, Any]) -> dict[str, str]:
 
 def document(store: Store, run: Run) -> dict[str, Any]:
     """The run as `--json` writes it (docs/run.schema.json)."""
-    config, _ = configuration(run)
+    against = _asked(store, run).baseline
     environments = reader.environments(store, run.id)
-    baseline = [environment for environment in environments if environment.pins == config.baseline]
+    baseline = [environment for environment in environments if environment.pins == against]
     verdicts = reader.verdicts(store, run.id)
     code = _INCOMPLETE if run.exit_code is None else run.exit_code
     return run_to_json(run.id, code, environments, verdicts, baseline=baseline)
@@ -114,4 +142,4 @@ def check_place(folder: Path) -> None:
 
 def write(store: Store, run: Run, folder: Path) -> Path:
     """Write the site about a run, with the list of all runs; returns its first page."""
-    return write_site(folder, summaries(store), report(store, run))
+    return write_site(folder, summaries(store, most=_MOST_RUNS), report(store, run))

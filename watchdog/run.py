@@ -9,9 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import psutil
-
-from watchdog import __version__, judges, machine, plan, process
+from watchdog import __version__, asked, judges, machine, ownership, plan, process
 from watchdog.config import Config
 from watchdog.environments import EnvironmentCache
 from watchdog.errors import UsageError
@@ -22,7 +20,7 @@ from watchdog.plan import EnvironmentRequest, Selection
 from watchdog.runner import Interrupted, Progress, Runner, label
 from watchdog.store import reader, writer
 from watchdog.store.engine import Store
-from watchdog.store.values import Run, RunState
+from watchdog.store.values import RunState
 from watchdog.uv import Uv
 
 INCOMPLETE = 3  # exit code of a run that was interrupted
@@ -62,9 +60,8 @@ def run(store: Store, started: Started, show: ShowProgress, *, refresh: bool) ->
 def begin(store: Store, config: Config, selection: Selection) -> Started:
     """Write down what a new run will ask. Raises UsageError when that is nothing."""
     cells = plan.cells(config, selection)
-    document = {"config": config.model_dump(mode="json"), "selection": selection.to_json()}
-    host = {**machine.facts(), **_owner()}
-    run_id = writer.start_run(store, config=document, host=host, version=__version__)
+    host = {**machine.facts(), **ownership.mine()}
+    run_id = writer.start_run(store, config=asked.document(config, selection), host=host, version=__version__)
     writer.record_plan(store, run_id, cells)
     return Started(run_id, config, selection, cells, {})
 
@@ -72,36 +69,20 @@ def begin(store: Store, config: Config, selection: Selection) -> Started:
 def resumed(store: Store, name: str | None = None) -> Started:
     """An unfinished run, with the configuration that it began with; the latest when it is not named.
 
-    Raises UsageError when there is none, or when its process is still alive.
+    Raises UsageError when there is none, when its process is still alive, or when its configuration is of a program
+    unlike this one.
     """
     unfinished = reader.run(store, name) if name else reader.latest_unfinished_run(store)
     if unfinished is None or unfinished.state is RunState.FINISHED:
         msg = "there is no unfinished run to resume; `watchdog run` starts a new one, `watchdog runs` lists them"
         raise UsageError(msg)
-    if is_alive(unfinished):
+    if ownership.is_alive(unfinished):
         msg = f"run {unfinished.id} is still running (process {unfinished.host['pid']}); wait for it, or stop it first"
         raise UsageError(msg)
-    config = Config.model_validate(unfinished.config["config"])
-    selection = Selection.from_json(unfinished.config["selection"])
-    writer.reopen_run(store, unfinished, owner=_owner())
+    config, selection = asked.configuration(unfinished)
+    writer.reopen_run(store, unfinished, owner=ownership.mine())
     seen = {observation.cell: observation for observation in reader.observations(store, unfinished.id)}
     return Started(unfinished.id, config, selection, plan.cells(config, selection), seen)
-
-
-def is_alive(unfinished: Run) -> bool:
-    """Whether the process that a run belongs to is still at it; a later process with the same number is another one."""
-    if unfinished.state is not RunState.RUNNING or "pid" not in unfinished.host:
-        return False
-    try:
-        owner = psutil.Process(int(unfinished.host["pid"]))
-        return owner.create_time() == unfinished.host["pid_started"] and owner.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-def _owner() -> dict[str, Any]:
-    own = psutil.Process()
-    return {"pid": own.pid, "pid_started": own.create_time()}
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from watchdog.errors import UsageError
@@ -87,6 +87,14 @@ def missing_cells(store: Store, run: str) -> list[Cell]:
         return [cell for row in session.scalars(planned) if (cell := row.as_cell()) not in observed]
 
 
+def planned_subjects(store: Store, run: str) -> list[tuple[str, str, str]]:
+    """Kernel, pins and target of the cells that a run planned, each combination once, in the order of the plan."""
+    parts = (PlannedCellRow.kernel, PlannedCellRow.pins, PlannedCellRow.target)
+    chosen = select(*parts).where(PlannedCellRow.run == run).group_by(*parts).order_by(func.min(PlannedCellRow.number))
+    with store.reading() as session:
+        return [(kernel, pins, target) for kernel, pins, target in session.execute(chosen)]
+
+
 def environments(store: Store, run: str) -> list[Environment]:
     """What a run's pins were resolved and installed to, in the order it was stored."""
     chosen = (
@@ -104,6 +112,23 @@ def verdicts(store: Store, run: str) -> list[Verdict]:
     chosen = select(VerdictRow).where(VerdictRow.run == run).order_by(VerdictRow.number)
     with store.reading() as session:
         return [_verdict(row) for row in session.scalars(chosen)]
+
+
+def verdict_counts(store: Store) -> dict[str, dict[Status, int]]:
+    """How many verdicts of each status every judged run has, by the run's id."""
+    grouped = select(VerdictRow.run, VerdictRow.status, func.count()).group_by(VerdictRow.run, VerdictRow.status)
+    counts: dict[str, dict[Status, int]] = defaultdict(lambda: dict.fromkeys(Status, 0))
+    with store.reading() as session:
+        for name, status, count in session.execute(grouped):
+            counts[name][Status(status)] = count
+    return dict(counts)
+
+
+def judged_against(store: Store, run: str) -> str | None:
+    """The pins that a run's verdicts compare with; None where none does."""
+    chosen = select(VerdictRow.baseline).where(VerdictRow.run == run, VerdictRow.baseline.is_not(None)).limit(1)
+    with store.reading() as session:
+        return session.scalar(chosen)
 
 
 def history(store: Store, cell: Cell, *, limit: int) -> list[Past]:
