@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 from collections.abc import Callable
 
@@ -63,6 +64,7 @@ def _import_ahead() -> None:
             importlib.import_module(name)
         except Exception:  # noqa: S112  # reported by the child, as said
             continue
+    gc.freeze()  # children share these objects; their collectors would only copy the pages
 
 
 def conclude(observed: Observed) -> None:

@@ -29,14 +29,17 @@ class Observed:
     fault: Fault | None = None
     data: dict[str, Any] = field(default_factory=dict)
     series: dict[str, list[float]] = field(default_factory=dict)
+    also: dict[str, Observed] = field(default_factory=dict)  # answers to other checks of the same case and target
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "data": finite(self.data), "series": finite(self.series)}
+        also = {check: observed.to_json() for check, observed in self.also.items()}
+        return {**asdict(self), "data": finite(self.data), "series": finite(self.series), "also": also}
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Observed:
         fault = document["fault"]
-        return cls(**{**document, "fault": Fault(**fault) if fault else None})
+        also = {check: cls.from_json(observed) for check, observed in document["also"].items()}
+        return cls(**{**document, "fault": Fault(**fault) if fault else None, "also": also})
 
 
 def finite(value: Any) -> Any:
@@ -60,9 +63,9 @@ class Stream:
         self._line({"event": "start", "cell": cell})
 
     def observed(self, cell: int, observed: Observed, log_tail: str, seconds: float) -> None:
-        self._line(
-            {"event": "observation", "cell": cell, **observed.to_json(), "log_tail": log_tail, "seconds": seconds}
-        )
+        answer = observed.to_json()
+        del answer["also"]  # answers to other cells, each a line of its own
+        self._line({"event": "observation", "cell": cell, **answer, "log_tail": log_tail, "seconds": seconds})
 
     def ended(self) -> None:
         self._line({"event": "end"})

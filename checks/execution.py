@@ -35,11 +35,16 @@ class Execution:
             yield
 
     def run(self, function: Callable[..., Any], positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """Call a function once, jitted, and bring what it returns to the host."""
+        """Call a function once, jitted, and bring what it returns to the host.
+
+        What is interpreted is compiled without optimisation: it runs once, and compiling takes most of the time.
+        """
         import jax
 
+        options = None if self.interpreter is None else {"xla_backend_optimization_level": 0}
         with self.active():
-            return jax.device_get(jax.block_until_ready(jax.jit(function)(*positional, **keywords)))
+            compiled = jax.jit(function).lower(*positional, **keywords).compile(compiler_options=options)
+            return jax.device_get(jax.block_until_ready(compiled(*positional, **keywords)))
 
 
 def strictly(subject: Subject) -> Execution:

@@ -37,10 +37,25 @@ def _die_with_the_program(living: int) -> None:
         sys.exit("the program that started this process has ended")
 
 
+def _behind_a_parent() -> None:
+    """Go on in a child, so that the parent which code under watch may signal is this process and not the program.
+
+    The parent does nothing but end as the child ends.
+    """
+    child = os.fork()
+    if child == 0:
+        return
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    os._exit(os.waitstatus_to_exitcode(status))
+
+
 def main(plan_file: str, record_fd: int, living: int) -> int:
     """Ask every question of the plan; returns pytest's exit status."""
     os.set_inheritable(record_fd, False)
     _die_with_the_program(living)
+    _behind_a_parent()
     document = json.loads(Path(plan_file).read_text(encoding="utf-8"))
     sys.path.append(document["tools"])  # last: never in place of a package that the environment lacks
     name = HERE.name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import sys
 import time
@@ -24,6 +25,7 @@ class Session:
 
     def __init__(self, plan: Plan, stream: Stream) -> None:
         self.plan, self.stream = plan, stream
+        self.answered: dict[tuple[str, str, str], Observed] = {}  # by check, case and target; not yet written down
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Each `test_<check>` runs once for each cell of that check."""
@@ -36,13 +38,18 @@ class Session:
         items.sort(key=lambda item: item.callspec.params["cell"].number)  # type: ignore[attr-defined]  # parametrized above
 
     def record(self, cell: PlannedCell, probe: Callable[[], Observed]) -> Observed:
-        """Run a probe with its output in the cell's own log, and write down how it ended."""
+        """Run a probe with its output in the cell's own log, and write down how it ended.
+
+        A cell that another one's probe answered as well is not asked again.
+        """
+        answer = self.answered.pop((cell.check, cell.case, cell.target), None)
         log = self.plan.scratch / f"{cell.number}.log"
         self.stream.started(cell.number)
         began = time.perf_counter()
         with _output_to(log):
-            observed = probe()
+            observed = answer or probe()
         self.stream.observed(cell.number, observed, tail(log), time.perf_counter() - began)
+        self.answered.update({(check, cell.case, cell.target): other for check, other in observed.also.items()})
         return observed
 
 
@@ -80,6 +87,7 @@ def run(document: dict[str, Any], record_fd: int, here: Path) -> int:
     """Ask every question of the plan in this process; returns pytest's exit status."""
     plan = Plan.from_json(document)
     stream = Stream(record_fd)
+    faulthandler.enable()  # to descriptor 2, wherever that leads at the time
     os.environ.update(compiler.environment(plan.platform), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     session = Session(plan, stream)
     checks = dict.fromkeys(cell.check for cell in plan.cells)
@@ -91,6 +99,8 @@ def run(document: dict[str, Any], record_fd: int, here: Path) -> int:
         "--tb=no",
         "-p",
         "no:cacheprovider",
+        "-p",
+        "no:faulthandler",  # it would keep the log that the process began with; ours speaks into the cell's own
         "-p",
         pytest_benchmark.plugin.__name__,
         "--benchmark-disable-gc",

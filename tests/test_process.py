@@ -325,7 +325,7 @@ class TestSurroundings:
         folder = str(supervise.folder)
         assert (seen["HOME"], seen["TMPDIR"], seen["LC_ALL"]) == (folder, folder, "C.UTF-8")
         assert seen["PATH"] == os.environ["PATH"]
-        assert not seen.keys() - {*process._PASSED, "HOME", "TMPDIR", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"}
+        assert not seen.keys() - {*process._PASSED, "HOME", "TMPDIR"}
 
     def test_it_has_a_session_and_a_group_of_its_own(self, supervise: Supervisor) -> None:
         """A signal to this program's group does not reach it, nor the other way round."""

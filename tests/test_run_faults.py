@@ -20,6 +20,7 @@ AT_IMPORT = {
     "import_dies": "import os; os._exit(7)",
     "import_segfaults": "import ctypes; ctypes.string_at(0)",
     "import_scribbles": "import calls; calls.scribble(b'\\xff{garbage'); f = calls.fine",
+    "import_kills_its_parent": "import os, time; os.kill(os.getppid(), 9); time.sleep(1e6)",
     "import_floods": "import calls\nwhile True: calls.scribble(b'x' * 2**16)",
     "never_ends": "import atexit, time, calls; atexit.register(time.sleep, 1e6); f = calls.fine",
 }
@@ -115,6 +116,7 @@ OUTCOMES = {
     "import_exits": (Check.IMPORT, Outcome.FAILED, "SystemExit", "error"),
     "import_dies": (Check.IMPORT, Outcome.CRASHED, "exit code 7", "crash"),
     "import_segfaults": (Check.IMPORT, Outcome.CRASHED, "signal 11 (SIGSEGV)", "crash"),
+    "import_kills_its_parent": (Check.IMPORT, Outcome.CRASHED, "signal 9 (SIGKILL)", "crash"),
     "import_floods": (Check.IMPORT, Outcome.HUNG, "time limit", "time limit"),
     "import_scribbles": (Check.IMPORT, Outcome.FAILED, "answer lost", "error"),
     "call_aborts": (Check.NUMERICS, Outcome.CRASHED, "signal 6 (SIGABRT)", "crash"),
@@ -245,11 +247,18 @@ def test_an_exception_is_placed_in_the_users_file(results: Results) -> None:
     assert results.verdict(Check.IMPORT, implementation="import_exits").where == "import_exits.py:1"
 
 
-def test_a_segfault_leaves_the_interpreters_last_words(results: Results) -> None:
-    """The log tail says where Python was."""
-    log = results.observation(Check.IMPORT, implementation="import_segfaults").log_tail
-    assert "Segmentation fault" in log
-    assert "import_segfaults.py" in log
+@pytest.mark.parametrize(
+    ("name", "said", "file"),
+    [
+        ("import_segfaults", "Segmentation fault", "import_segfaults.py"),
+        ("call_aborts", "Fatal Python error: Aborted", "faults.py"),
+    ],
+)
+def test_a_fatal_signal_leaves_the_interpreters_last_words(results: Results, name: str, said: str, file: str) -> None:
+    """The log tail says where Python was, in the process itself and in a cell's own."""
+    log = results.observation(OUTCOMES[name][0], implementation=name).log_tail
+    assert said in log
+    assert file in log
 
 
 def test_the_other_cells_of_a_dead_process_are_asked_in_a_new_one(results: Results) -> None:

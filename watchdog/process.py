@@ -81,7 +81,7 @@ class Listener:
 def clean_environment(surroundings: Mapping[str, str], home: Path) -> dict[str, str]:
     """The environment variables of a process under watch; `home` and its temporary files are its own."""
     kept = {name: surroundings[name] for name in _PASSED if name in surroundings}
-    return {**kept, "HOME": str(home), "TMPDIR": str(home), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
+    return {**kept, "HOME": str(home), "TMPDIR": str(home)}
 
 
 def supervise(

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from watchdog import plan, process, records
 from watchdog.config import Config
+from watchdog.config_values import NATIVE
 from watchdog.environments import Built, EnvironmentCache
 from watchdog.installation import Installed
 from watchdog.model import Cell, Fault, Observation, Outcome
@@ -175,7 +176,15 @@ class _Attempt:
         plan_file = scratch / "plan.json"
         plan_file.write_text(json.dumps(document), encoding="utf-8")
         return process.supervise(
-            [str(built.python), "-I", "-u", str(scratch / _ROOM / "run.py"), str(plan_file)],
+            [
+                str(built.python),
+                "-I",
+                "-u",
+                "-X",
+                f"pycache_prefix={built.directory / 'pycache'}",
+                str(scratch / _ROOM / "run.py"),
+                str(plan_file),
+            ],
             folder=scratch,
             log=scratch / "process.log",
             limits=limits,
@@ -279,11 +288,15 @@ def label(cell: Cell) -> str:
 
 
 def _by_subject(jobs: Iterable[Job]) -> list[list[Job]]:
-    """The jobs that follow one another: those of the same kernel, implementation and pins."""
+    """The jobs that follow one another: those of the same kernel, implementation and pins.
+
+    Native ones come last: they are short, so that no long one is left for a single process at the end.
+    """
     groups: dict[tuple[str, str, str], list[Job]] = {}
     for job in jobs:
         groups.setdefault((job.pins, job.kernel, job.implementation), []).append(job)
-    return [sorted(group, key=lambda job: list(Lane).index(job.lane)) for group in groups.values()]
+    in_turn = [sorted(group, key=lambda job: list(Lane).index(job.lane)) for group in groups.values()]
+    return sorted(in_turn, key=lambda group: group[0].implementation == NATIVE)
 
 
 def _tail(log: Path) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import execution
 from ..emit import Observed
 from ..faults import NotHereError
 from ..subject import Subject
@@ -25,7 +26,13 @@ def probe(subject: Subject) -> Observed:
     outputs = jax.eval_shape(subject.function(), *positional, **keywords)
     cotangents = _cotangents(subject, outputs)
     try:
-        return compare(subject, positional, keywords, lambda function: _vjp(function, arguments, cotangents))
+        return compare(
+            subject,
+            execution.strictly(subject),
+            positional,
+            keywords,
+            lambda function: _vjp(function, arguments, cotangents),
+        )
     except Exception as error:
         if isinstance(error, NotHereError) or not any(text in str(error) for text in _HAS_NONE):
             raise

@@ -4,23 +4,42 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from .. import execution, loading, pallas, truth
 from ..emit import Observed
 from ..faults import NotHereError
 from ..subject import Subject
+from . import races
 
 Function = Callable[..., Any]
 
 
 def probe(subject: Subject) -> Observed:
+    """The errors; where it is interpreted for a TPU, the same run answers the `races` check of the case as well."""
     positional, keywords = subject.inputs()
-    return compare(subject, positional, keywords, lambda function: function)
+    run = execution.strictly(subject)
+    watched = races.detector()[0] if run.mode == pallas.TPU and "races" in subject.plan.asked else None
+    if watched is None:
+        return compare(subject, run, positional, keywords, lambda function: function)
+    try:
+        errors = compare(subject, watched, positional, keywords, lambda function: function)
+        return replace(errors, also={"races": races.seen(subject)})
+    except Exception as error:
+        if not races.is_race(error):
+            raise
+        found = races.seen(subject, raised=error)
+    errors = compare(subject, run, positional, keywords, lambda function: function)
+    return replace(errors, also={"races": found})
 
 
 def compare(
-    subject: Subject, positional: tuple[Any, ...], keywords: dict[str, Any], derive: Callable[[Function], Function]
+    subject: Subject,
+    run: execution.Execution,
+    positional: tuple[Any, ...],
+    keywords: dict[str, Any],
+    derive: Callable[[Function], Function],
 ) -> Observed:
     """Errors of `derive(implementation)` and of `derive(native)` against `derive(reference)` in float64.
 
@@ -28,7 +47,6 @@ def compare(
     """
     import jax
 
-    run = execution.strictly(subject)
     outputs = run.run(derive(subject.function()), positional, keywords)
     native = None
     if subject.plan.implementation != "native":

@@ -10,7 +10,7 @@ from ..emit import Observed
 from ..faults import NotHereError
 from ..subject import Subject
 
-_CORES = 2  # races between cores show only with more than one
+CORES = 2  # races between cores show only with more than one
 _STATE = ("jax._src.pallas.mosaic.interpret.interpret_pallas_call", "jax._src.pallas.mosaic.interpret")
 _MESSAGES = 20
 
@@ -21,24 +21,39 @@ def probe(subject: Subject) -> Observed:
         message = "holds no Pallas call, so nothing of its own that could race"
         raise NotHereError(message)
     execution.refuse_large(subject)
-    interpreter, missing = pallas.strict_interpreter(detect_races=True, cores=_CORES)
-    if interpreter is None:
+    watched, missing = detector()
+    if watched is None:
         raise NotHereError(missing)
     positional, keywords = subject.inputs()
-    run = execution.Execution(pallas.TPU, interpreter=interpreter)
     try:
-        run.run(subject.function(), positional, keywords)
-        found = _found()
+        watched.run(subject.function(), positional, keywords)
     except Exception as error:
-        if "race" not in str(error).lower():  # from 0.12 on a race is raised
+        if not is_race(error):
             raise
-        found = True
+        return seen(subject, raised=error)
+    return seen(subject)
+
+
+def detector() -> tuple[execution.Execution | None, str | None]:
+    """The strictest interpretation, with races detected between two cores; or None and why there is none."""
+    interpreter, missing = pallas.strict_interpreter(detect_races=True, cores=CORES)
+    return (None, missing) if interpreter is None else (execution.Execution(pallas.TPU, interpreter), None)
+
+
+def is_race(error: Exception) -> bool:
+    """Whether an exception is the detector's: from jax 0.12 on it raises what it finds."""
+    return "race" in str(error).lower()
+
+
+def seen(subject: Subject, raised: Exception | None = None) -> Observed:
+    """What the detector saw in the run that has just ended in this process."""
     messages = _messages(subject)
+    found = raised is not None or _found()
     return Observed(
         "observed",
         data={
             "mode": pallas.TPU,
-            "cores": _CORES,
+            "cores": CORES,
             # The flag speaks of the last kernel alone when a call runs several; the printed messages of all of them.
             "races": max(int(found), len(messages)),
             "messages": messages[:_MESSAGES],
