@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sqlite3
 import sys
@@ -246,6 +247,18 @@ class TestBeforeARun:
         assert not (here / "run.json").exists()
         assert runs_in(here) == 0
 
+    def test_a_cache_of_environments_that_cannot_be_written_is_refused(
+        self, watchdog: Watchdog, configured: Project, here: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What set its folder is named: the variable, or else the key of the configuration."""
+        monkeypatch.setenv("KERNEL_WATCHDOG_CACHE", str(here / "mods.py"))
+        assert refused(watchdog("run")).endswith("; set KERNEL_WATCHDOG_CACHE to a folder that can be written")
+        configured.write("watchdog.toml", CONFIG.replace("checks", 'environments = "mods.py/cache"\nchecks'))
+        said = refused(watchdog("run"))
+        assert f"{here / 'mods.py/cache'} cannot be written" in said
+        assert "set `environments` of [watchdog] in the configuration" in said
+        assert runs_in(here) == 0
+
     def test_a_database_that_is_none_is_left_as_it_is(
         self, watchdog: Watchdog, configured: Project, here: Path
     ) -> None:
@@ -370,6 +383,16 @@ class TestAfterARun:
         assert listed.code == 0
         assert lock.removeprefix("sha256:")[:12] in listed.stdout
         assert "jax 0.10.2" in listed.stdout
+
+    def test_environments_that_nobody_uses_are_removed(self, ran: tuple[Project, Finished]) -> None:
+        """`environments prune` says how many and how large; a second time there are none."""
+        project = ran[0]
+        elsewhere = {"KERNEL_WATCHDOG_CACHE": str(project.folder / "cache")}
+        project.watchdog("run", "--quiet", "--pins", "good", "--check", "install", variables=elsewhere)
+        first, second = (project.watchdog("environments", "prune", "--all", variables=elsewhere) for _ in range(2))
+        assert (first.code, second.code) == (0, 0)
+        assert re.fullmatch(r"removed 1 environment, [\d.]+ [MG]iB\n", first.stderr)
+        assert second.stderr == "removed 0 environments, 0 B\n"
 
     def test_a_full_disk_is_not_taken_for_a_regression(self, ran: tuple[Project, Finished]) -> None:
         """What cannot be written to standard output is one sentence and exit code 3."""

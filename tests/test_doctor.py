@@ -175,10 +175,11 @@ def test_a_shared_environment_is_a_problem() -> None:
 
 
 def test_a_cache_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
-    """The folder and the variable that moves it are named."""
+    """The folder is named, and the key of the configuration that moves it."""
     (tmp_path / "cache").write_text("a file", encoding="utf-8")
     (finding,) = examined(tmp_path, Wheelhouse(tmp_path / "house").uv())["cache"]
-    assert (finding.level, "KERNEL_WATCHDOG_CACHE" in finding.remedy) == (Level.PROBLEM, True)
+    assert (finding.level, str(tmp_path / "cache") in finding.sentence) == (Level.PROBLEM, True)
+    assert finding.remedy.startswith("set `environments` of [watchdog] in the configuration")
 
 
 @pytest.mark.real

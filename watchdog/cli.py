@@ -183,6 +183,7 @@ def run(
     """
     from watchdog import plan, reporting
     from watchdog import run as running
+    from watchdog.environments import EnvironmentCache
     from watchdog.runner import Interrupted
     from watchdog.store import reader
 
@@ -194,6 +195,8 @@ def run(
     folder = out or loaded.report_directory
     reporting.check_place(folder)  # now, rather than when hours have been spent
     _check_json(json_file)
+    if not resume:  # a run goes on in the folder that it began with
+        EnvironmentCache(loaded.environments_directory).prepare()
     with _store(loaded) as store:
         started = running.resumed(store) if resume else running.begin(store, loaded, selection)
         console = _console(no_color=no_color)
@@ -282,10 +285,13 @@ def environments_prune(
     everything: Annotated[bool, typer.Option("--all", help="All of them, whenever they were used.")] = False,
 ) -> None:
     """Remove environments that have not been used for a while. Those in use stay."""
+    from watchdog.publish import wording
+
     pruned = _cache(config).prune(older_than=timedelta(0) if everything else timedelta(days=older_than))
-    removed = [one for one in pruned if one.removed]
-    size = sum(one.environment.size for one in removed)
-    _say(f"removed {len(removed)} environments, {size / 1e9:.1f} GB; {len(pruned) - len(removed)} are in use and stay")
+    removed = [one.environment.bytes for one in pruned if one.removed]
+    kept = len(pruned) - len(removed)
+    said = f"removed {wording.count(len(removed), 'environment')}, {wording.amount(sum(removed), 'B')}"
+    _say(f"{said}; {kept} more in use, which stay" if kept else said)
 
 
 def _load(path: Path | None) -> Config:

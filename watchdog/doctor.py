@@ -16,7 +16,7 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from watchdog import interpreters, machine
-from watchdog.environments import CACHE_VARIABLE, EnvironmentCache
+from watchdog.environments import EnvironmentCache
 from watchdog.errors import WatchdogError
 from watchdog.redaction import plain, redact
 from watchdog.uv import Uv
@@ -136,14 +136,14 @@ def _cache(cache: EnvironmentCache, uv: Uv) -> list[Finding]:
             pass
     except OSError as error:
         sentence = f"environments cannot be kept in {cache.directory}: {error.strerror}"
-        return [_problem("cache", sentence, f"set {CACHE_VARIABLE} to a folder that can be written")]
+        return [_problem("cache", sentence, f"set {cache.moved_by} to a folder that can be written")]
     return [_space(cache), *_links(cache, uv)]
 
 
 def _space(cache: EnvironmentCache) -> Finding:
     free = shutil.disk_usage(cache.directory).free
     sentence = f"{_gigabytes(free)} free in {cache.directory}; one environment with jax[tpu] takes about {_gigabytes(ENVIRONMENT_BYTES)}"
-    remedy = f"watchdog environments prune, or set {CACHE_VARIABLE} to a larger disk"
+    remedy = f"watchdog environments prune, or set {cache.moved_by} to a larger disk"
     if free < ENVIRONMENT_BYTES:
         return _problem("cache", sentence, remedy)
     if free < _ROOMY * ENVIRONMENT_BYTES:

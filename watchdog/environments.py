@@ -20,6 +20,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -126,8 +127,28 @@ class EnvironmentCache:
         self, directory: Path | None = None, uv: Uv | None = None, tool_requirements: Path | None = None
     ) -> None:
         self.directory = (directory or default_cache_directory()).absolute()
+        self._is_configured = directory is not None
         self._uv = uv or Uv.found()
         self._tool_requirements = tool_requirements or room("checks") / "requirements.txt"
+
+    @property
+    def moved_by(self) -> str:
+        """What names the cache's folder, for a message that asks to change it."""
+        return "`environments` of [watchdog] in the configuration" if self._is_configured else CACHE_VARIABLE
+
+    def prepare(self) -> None:
+        """Make the cache's folders. Raises UsageError when they cannot be made or written."""
+        try:
+            self._locks.mkdir(parents=True, exist_ok=True)
+            for folder in (self.directory, self._locks):
+                with tempfile.TemporaryFile(dir=folder):
+                    pass
+        except OSError as error:
+            msg = (
+                f"the cache of environments {self.directory} cannot be written: {error.strerror or error}; "
+                f"set {self.moved_by} to a folder that can be written"
+            )
+            raise UsageError(msg) from error
 
     def build(self, lock: Lock, progress: Progress = silent) -> Built | BuildFailed:
         """The environment of `lock`: taken from the cache and verified, or built.
@@ -135,7 +156,7 @@ class EnvironmentCache:
         Raises UsageError when the cache cannot be written.
         """
         started = time.monotonic()
-        self._prepare()
+        self.prepare()
         with filelock.shared(self._lock_file(lock)) as held:
             taken = self._take(lock, started) if held is not None else None
         if taken:
@@ -199,18 +220,6 @@ class EnvironmentCache:
 
     def _lock_file(self, lock: Lock) -> Path:
         return self._locks / f"{_short(lock.hash)}.lock"
-
-    def _prepare(self) -> None:
-        try:
-            self._locks.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            msg = (
-                f"the cache of environments {self.directory} cannot be written: {error.strerror}; set {CACHE_VARIABLE}"
-            )
-            raise UsageError(msg) from error
-        if not os.access(self._locks, os.W_OK):
-            msg = f"the cache of environments {self.directory} cannot be written; set {CACHE_VARIABLE}"
-            raise UsageError(msg)
 
     def _take(self, lock: Lock, started: float) -> Built | None:
         """The environment as it stands, if it is complete and equals the lock."""
