@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001 - the signs that people read are expected as they are
 """The HTML site: what it says, that it is safe to open, and that it replaces nothing it should not."""
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watchdog.errors import UsageError
-from watchdog.model import Cell, Check, Status, Verdict
+from watchdog.model import Cell, Check, Fault, Status, Verdict
 from watchdog.publish import html, sections
 from watchdog.publish import site as site_module
 from watchdog.publish.html import write_site
 from watchdog.publish.story import RunReport
 
 from .browser import browser, chromium
-from .synthetic_reports import BROKEN, empty, hostile, realistic
+from .synthetic_reports import BROKEN, CASES, KERNELS, empty, hostile, realistic, shared
 
 _TODAY, _YESTERDAY = "2026-01-31T02:00:00Z-7f3a", "2026-01-30T02:00:00Z-11c2"
 
@@ -68,13 +67,52 @@ def test_the_overview_says_what_broke_and_whose_fault_it_is(tmp_path: Path) -> N
     assert re.search(r"absl-py +2\.3\.1 +none +2\.4\.0", text)
 
 
+def test_what_several_kernels_share_is_told_once(tmp_path: Path) -> None:
+    """One finding, named after the kernel that was asked; each kernel's page has its own, with its own address."""
+    report = shared()
+    site = _written(tmp_path / "site", report)
+    index = _Page(site / "index.html")
+    assert "1 finding in 2 of 2 kernels: memory of flash_attention/native under jax-0.10.2." in index.text
+    assert index.text.count("keeps 16 KiB per call") == 1
+    assert index.text.count("the schedule could not be read") == 1
+    assert "also in jax_flash_attention/native and 3 other cells" in index.text
+    for kernel in KERNELS:
+        page = _Page(site / "kernels" / f"{kernel}.html")
+        leaks = [one for one in report.verdicts if one.status is Status.REGRESSED and one.cell.kernel == kernel]
+        assert len(leaks) == len(CASES)
+        assert all(html._anchor(one) in page.anchors for one in leaks)
+        assert ("Asked once, of flash_attention/native" in page.text) == (kernel != "flash_attention")
+
+
+def test_findings_of_kernels_that_share_nothing_stay_apart(tmp_path: Path) -> None:
+    """The same fault of two kernels is two findings, unless it was one question."""
+    report = shared()
+    apart = [replace(one, data={**one.data, "same_as": ["no", "address"]}) for one in report.observations]
+    index = _Page(_written(tmp_path / "site", replace(report, observations=tuple(apart))) / "index.html")
+    assert "2 findings in 2 of 2 kernels" in index.text
+    assert "also in 3 other cells" in index.text
+
+
+def test_a_message_with_a_traceback_is_told_without_its_frames() -> None:
+    """What a callback raised stands at the end of such a message; other messages stay as they are."""
+    frames = '  File "/srv/scratch/run.py", line 31, in <module>\n' * 50
+    wrapped = f"INTERNAL: CpuCallback error: Traceback (most recent call last):\n{frames}ValueError: the real thing"
+    told = sections.fault_text(Fault("JaxRuntimeError", wrapped))
+    assert told == (
+        "JaxRuntimeError: INTERNAL: CpuCallback error: Traceback (most recent call last): ValueError: the real thing"
+    )
+    assert sections.fault_text(Fault("E", "one\n  two")) == "E: one   two"
+
+
 def test_a_run_without_findings_says_so(tmp_path: Path) -> None:
     """Nothing regressed is a sentence too, and names what is not a pass."""
     text = _Page(_written(tmp_path / "site", realistic(broken=False)) / "index.html").text
     assert "Nothing regressed in 2 kernels: 16 inconclusive, 8 improved, 487 pass and 32 skipped." in text
 
 
-@pytest.mark.parametrize("report", [realistic(), hostile(), empty()], ids=["realistic", "hostile", "empty"])
+@pytest.mark.parametrize(
+    "report", [realistic(), hostile(), empty(), shared()], ids=["real", "hostile", "empty", "shared"]
+)
 def test_every_internal_link_leads_to_something(tmp_path: Path, report: RunReport) -> None:
     """Each link names a page that exists, and an element on it; no id is used twice; nothing leads outside."""
     pages = {path.resolve(): _Page(path) for path in _pages(_written(tmp_path / "site", report))}

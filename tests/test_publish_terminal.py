@@ -12,11 +12,11 @@ import pytest
 from rich.console import Console
 
 from watchdog.environments import CachedEnvironment
-from watchdog.model import Outcome, Package
+from watchdog.model import Cell, Check, Outcome, Package, Status, Verdict
 from watchdog.publish.progress import progress
 from watchdog.publish.terminal import closing_table, doctor_table, environments_table, run_detail, run_table
 
-from .synthetic_reports import empty, hostile, realistic
+from .synthetic_reports import empty, hostile, realistic, shared
 
 _UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -40,6 +40,31 @@ def test_what_regressed_comes_first_in_the_closing_table() -> None:
     assert "1 finding in 1 of 2 kernels: import of jax_flash_attention/custom under jax-0.9.2." in lines
     assert "1 regressed, 16 inconclusive, 8 improved, 446 pass, 72 skipped" in lines
     assert lines[-1] == "Report: report/index.html"
+
+
+def test_what_several_kernels_share_is_told_once_in_the_terminal() -> None:
+    """The second kernel's row refers to the first's; the headline counts one; the detail says whom was asked."""
+    console = _console(160)
+    closing_table(shared(), console)
+    lines = _shown(console).splitlines()
+    assert re.match(r"flash_attention +jax-0\.10\.2 +regressed +memory: keeps 16 KiB per call", lines[1])
+    assert re.match(
+        r"jax_flash_attention +jax-0\.10\.2 +regressed +memory: the same as flash_attention/native *$", lines[2]
+    )
+    assert any(line.startswith("1 finding in 2 of 2 kernels") for line in lines)
+    run_detail(shared(), console)
+    assert _shown(console).count("Check failed") == 1
+    assert "(asked once, of flash_attention/native)" in _shown(console)
+
+
+def test_a_row_says_what_no_other_row_says() -> None:
+    """Where the kernel that was asked has something worse to tell, the other kernel's row tells what they share."""
+    report = shared()
+    worse = Cell("flash_attention", "custom", "", "jax-0.10.2", "", Check.IMPORT)
+    console = _console(160)
+    closing_table(replace(report, verdicts=(*report.verdicts, Verdict(worse, Status.REGRESSED, "is gone"))), console)
+    assert re.search(r"^flash_attention .*import: is gone \(and 1 more\)", _shown(console), re.MULTILINE)
+    assert re.search(r"^jax_flash_attention .*memory: keeps 16 KiB per call", _shown(console), re.MULTILINE)
 
 
 @pytest.mark.parametrize("width", [20, 50, 80, 200])

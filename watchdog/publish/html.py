@@ -106,6 +106,7 @@ def _filters() -> Mapping[str, Any]:
         "count": wording.count,
         "detail": sections.cell_detail,
         "duration": wording.duration,
+        "fault_text": sections.fault_text,
         "figure": wording.figure,
         "kernel_page": _kernel_page,
         "moment": wording.moment,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from watchdog.model import Cell, Check, Environment, Observation, PackageChange, Status, Verdict, package_changes
+from watchdog.model import Cell, Check, Environment, Fault, Observation, PackageChange, Status, Verdict, package_changes
 from watchdog.publish.story import RunReport
 from watchdog.publish.wording import count, listed, one_line
 
@@ -32,10 +32,22 @@ _KNOWN_LIBRARIES = ("jax", "jaxlib", "libtpu", "torch", "triton")
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing to tell; the same aspect in further cases and targets is told with it."""
+    """One thing to tell; the same aspect in further cases, in further targets or of further kernels is told with it."""
 
     verdict: Verdict
     also: tuple[Verdict, ...]
+
+    @property
+    def kernels(self) -> set[str]:
+        return {one.cell.kernel for one in (self.verdict, *self.also)}
+
+    @property
+    def elsewhere(self) -> str:
+        """Where else it is found: "jax_flash_attention/native and 3 other cells"."""
+        owner = cell_owner(self.verdict.cell)
+        owners = [cell_owner(one.cell) for one in self.also]
+        others = [one_line(name, 80) for name in dict.fromkeys(owners) if name != owner]
+        return listed([*others, *([count(owners.count(owner), "other cell")] if owner in owners else [])])
 
 
 @dataclass(frozen=True)
@@ -99,6 +111,16 @@ class Story:
         return {observation.cell: observation for observation in self.report.observations}
 
     @cached_property
+    def _by_address(self) -> dict[str, Cell]:
+        return {cell.address: cell for cell in self.by_cell}
+
+    def asked_of(self, cell: Cell) -> Cell:
+        """The cell whose answer this one has: another's where several kernels share the question, else its own."""
+        observation = self.by_cell.get(cell)
+        address = observation.data.get("same_as") if observation else None
+        return self._by_address.get(address, cell) if isinstance(address, str) else cell
+
+    @cached_property
     def verdicts(self) -> list[Verdict]:
         """All verdicts, what needs a person most first."""
         return sorted(self.report.verdicts, key=self._need)
@@ -116,12 +138,12 @@ class Story:
     @cached_property
     def findings(self) -> list[Finding]:
         """What regressed, told once each."""
-        return told_once(verdict for verdict in self.verdicts if verdict.status is Status.REGRESSED)
+        return self._told_once(Status.REGRESSED)
 
     @cached_property
     def undecided(self) -> list[Finding]:
         """What could not be decided, told once each."""
-        return told_once(verdict for verdict in self.verdicts if verdict.status is Status.INCONCLUSIVE)
+        return self._told_once(Status.INCONCLUSIVE)
 
     @cached_property
     def skipped(self) -> list[Skipped]:
@@ -149,7 +171,7 @@ class Story:
         """The state in one sentence."""
         findings, kernels = self.findings, self.report.kernels
         if findings:
-            touched = {finding.verdict.cell.kernel for finding in findings}
+            touched = set().union(*(finding.kernels for finding in findings))
             hit = len(kernels) if "" in touched else len(touched)
             what = listed([_topic(finding.verdict) for finding in findings], 3)
             return f"{count(len(findings), 'finding')} in {hit} of {count(len(kernels), 'kernel')}: {what}."
@@ -203,6 +225,10 @@ class Story:
         changed = [f"{change.name} {change.new}" for change in self.changes(environment) or () if change.new]
         return [one_line(one, 40) for one in (told or changed or [f"Python {environment.python}"])[:3]]
 
+    def _told_once(self, status: Status) -> list[Finding]:
+        """The verdicts of this status, and those on a question that several kernels share together."""
+        return _together((one for one in self.verdicts if one.status is status), lambda _: (), self.asked_of)
+
     def _cells(self) -> Iterable[Cell]:
         yield from (verdict.cell for verdict in self.report.verdicts)
         yield from self.by_cell
@@ -236,10 +262,14 @@ def word_for_word(verdicts: Iterable[Verdict]) -> list[Finding]:
     return _together(verdicts, lambda verdict: (verdict.summary, verdict.figure))
 
 
-def _together(verdicts: Iterable[Verdict], further: Callable[[Verdict], tuple[object, ...]]) -> list[Finding]:
+def _together(
+    verdicts: Iterable[Verdict],
+    further: Callable[[Verdict], tuple[object, ...]],
+    subject: Callable[[Cell], Cell] = lambda cell: cell,
+) -> list[Finding]:
     groups: dict[tuple[object, ...], list[Verdict]] = {}
     for verdict in verdicts:
-        cell = verdict.cell
+        cell = subject(verdict.cell)
         place = (cell.kernel, cell.implementation, cell.pins, cell.check, verdict.scenario, verdict.signal)
         groups.setdefault((*place, verdict.status, verdict.kind, verdict.suspect, *further(verdict)), []).append(
             verdict
@@ -268,6 +298,14 @@ def cell_owner(cell: Cell) -> str:
 def cell_detail(cell: Cell) -> str:
     """Case and target of a cell, where it has them: "prefill_2k, tpu:v5e"."""
     return ", ".join(filter(None, (cell.case, cell.target)))
+
+
+def fault_text(fault: Fault) -> str:
+    """A fault in its own words, without the frames of a traceback that its message has in it."""
+    lines = fault.message.splitlines()
+    if any("Traceback (most recent call last):" in line for line in lines):
+        lines = [line for line in lines if not line.startswith("  ")]
+    return f"{fault.kind}: {' '.join(lines)}"
 
 
 def command(cell: Cell) -> str:

@@ -140,10 +140,19 @@ def _closing_row(story: Story, kernel: str, pins: str) -> tuple[Status | None, s
     if square.first is None or square.status not in (Status.REGRESSED, Status.INCONCLUSIVE):
         return square.status, kernel, pins, Text(sections.totals(verdicts) or "not run")
     told = sections.told_once(verdict for verdict in verdicts if verdict.status is square.status)
-    said = _text(f"{square.first.cell.check}: {square.first.summary}", 400)
+    said = _text(f"{square.first.cell.check}: {_said(story, square.first)}", 400)
     if len(told) > 1:
         said.append(f" (and {len(told) - 1} more)", "dim")
     return square.status, kernel, pins, said
+
+
+def _said(story: Story, verdict: Verdict) -> str:
+    """What a verdict says; where it is another kernel's too, and that one's row says it, only that."""
+    told = next((one.verdict for one in (*story.findings, *story.undecided) if verdict in one.also), verdict)
+    row = sections.square(story.about(told.cell.kernel, pins=told.cell.pins)).first
+    if told.cell.kernel == verdict.cell.kernel or row != told:
+        return verdict.summary
+    return f"the same as {sections.cell_owner(told.cell)}"
 
 
 def _run_row(run: RunSummary) -> list[Text]:
@@ -193,9 +202,14 @@ def _changed(change: PackageChange) -> Text:
 def _verdicts(story: Story, title: str, verdicts: Sequence[Verdict]) -> Group:
     lines: list[RenderableType] = [_text(title, 200, "bold")]
     for finding in sections.word_for_word(verdicts):
-        lines.append(Padding(_verdict(finding), (0, 0, 0, 2), expand=False))
+        asked = story.asked_of(finding.verdict.cell)
+        shared = asked != finding.verdict.cell
+        line = _verdict(finding)
+        if shared:
+            line.append(f" (asked once, of {wording.one_line(sections.cell_owner(asked), 80)})", "dim")
+        lines.append(Padding(line, (0, 0, 0, 2), expand=False))
         observation = story.by_cell.get(finding.verdict.cell)
-        if observation is not None and observation.fault is not None:
+        if observation is not None and observation.fault is not None and not shared:
             lines.append(Padding(_evidence(observation), (0, 0, 0, 6), expand=False))
     return Group(*lines)
 
@@ -219,7 +233,7 @@ def _evidence(observation: Observation) -> Text:
     fault = observation.fault
     assert fault is not None  # noqa: S101 - asked by the caller; said for the type checker
     log = wording.tail(observation.log_tail or fault.traceback, lines=12, characters=2000).strip()
-    return Text("\n".join(filter(None, (wording.one_line(f"{fault.kind}: {fault.message}", 600), log))), "dim")
+    return Text("\n".join(filter(None, (wording.one_line(sections.fault_text(fault), 600), log))), "dim")
 
 
 def _counts(run: RunSummary) -> Text:
