@@ -81,7 +81,7 @@ def run_table(runs: Sequence[RunSummary], console: Console) -> None:
     if not runs:
         console.print("There are no runs yet; `watchdog run` makes the first.", markup=False)
         return
-    heads = ("run", "started", "took", "state", "exit", "pins", "verdicts")
+    heads = ("run", "took", "state", "pins", "verdicts")
     console.print(_table(console, heads, [_run_row(run) for run in runs]))
     unfinished = next((run for run in runs if run.state != "finished"), None)
     if unfinished is not None and unfinished.state in RESUMABLE:
@@ -156,12 +156,11 @@ def _said(story: Story, verdict: Verdict) -> str:
 
 
 def _run_row(run: RunSummary) -> list[Text]:
+    state = run.state if run.exit_code is None else f"{run.state}, exit {run.exit_code}"
     return [
         _text(run.run_id, 60),
-        _text(wording.moment(run.started), 40),
         _text(wording.between(run.started, run.finished), 40),
-        _text(run.state, 40),
-        Text("" if run.exit_code is None else str(run.exit_code)),
+        _text(state, 40),
         _text(", ".join(run.pins), 120),
         _counts(run),
     ]
