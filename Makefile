@@ -13,7 +13,7 @@ $(READY): pyproject.toml Makefile
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Kernel Watchdog needs Python 3.11 or later; name one with: make PYTHON=python3.12")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.8'
-	VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip install --quiet --editable . --group dev
+	VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip install --quiet --compile-bytecode --editable . --group dev
 	touch $@
 
 watch: $(READY)  ## Run the watch on the bundled kernels and write the report; findings are no failure here

@@ -8,15 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from . import pallas
 from .emit import Observed
-from .faults import at, observe
 from .isolation import in_child
 from .plan import PlannedCell
-from .session import Session
-from .subject import Subject
+from .session import Probe, Session
 
-Probe = Callable[[Subject], Observed]
 Ask = Callable[[Probe], None]
 
 
@@ -30,8 +26,8 @@ def ask(session: Session, cell: PlannedCell) -> Ask:
     """Ask a probe in this process. The test fails where the kernel is at fault, and is skipped where none can tell."""
 
     def asked(probe: Probe) -> None:
-        subject = Subject(session.plan, cell)
-        conclude(session.record(cell, lambda: _observe(subject, probe)))
+        session.worker.end()
+        conclude(session.record(cell, lambda: session.observe(cell, probe)))
 
     return asked
 
@@ -41,20 +37,22 @@ def ask_in_child(session: Session, cell: PlannedCell) -> Ask:
     """The same in a process of its own, forked from this one, which starts no backend."""
 
     def asked(probe: Probe) -> None:
-        subject = Subject(session.plan, cell)
+        session.worker.end()  # it may hold the device
         _import_ahead()
-        conclude(session.record(cell, lambda: in_child(lambda: _observe(subject, probe))))
+        conclude(session.record(cell, lambda: in_child(lambda: session.observe(cell, probe))))
 
     return asked
 
 
-def _observe(subject: Subject, probe: Probe) -> Observed:
-    def prepared() -> Observed:
-        with at("import"):
-            pallas.wrap_pallas_call()
-        return probe(subject)
+@pytest.fixture
+def ask_worker(session: Session, cell: PlannedCell) -> Callable[[], None]:
+    """The same in a child that other cells share: it imports the kernel and starts the compiler once."""
 
-    return observe(subject.cell.check, subject.plan.asked, subject.module, prepared)
+    def asked() -> None:
+        _import_ahead()
+        conclude(session.record(cell, lambda: session.worker.ask(cell.number)))
+
+    return asked
 
 
 def _import_ahead() -> None:

@@ -19,7 +19,7 @@ from .emit import Fault, Observed
 STAGES = ("import", "inputs", "trace", "lower", "compile", "run")
 
 _OWNER = {"import": "import", "inputs": "lower", "trace": "lower", "lower": "lower", "compile": "compile"}
-_SENTENCE = {
+SENTENCE = {
     "import": "does not import",
     "inputs": "its inputs cannot be made",
     "trace": "does not trace",
@@ -69,7 +69,7 @@ def observe(check: str, asked: list[str], module: str, probe: Callable[[], Obser
         fault = describe(error.cause, module)
         owner = _OWNER.get(error.stage, check)
         if owner != check and owner in asked:
-            return Observed("skipped", reason=f"{_SENTENCE[error.stage]}: {fault.kind}: {_first_line(fault.message)}")
+            return Observed("skipped", reason=f"{SENTENCE[error.stage]}: {fault.kind}: {_first_line(fault.message)}")
         return Observed("failed", fault=fault)
     except KeyboardInterrupt:
         raise

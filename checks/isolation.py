@@ -1,4 +1,4 @@
-"""A fresh process for each cell, for the price of a fork.
+"""Processes for cells, for the price of a fork: a fresh one for each, or one for several that share what they started.
 
 The parent has jax imported and no backend started, so that a child begins clean within milliseconds. What one cell
 does (an abort, a leak, a poisoned interpreter) cannot reach another, and the parent sees a child's death as data.
@@ -35,13 +35,91 @@ def in_child(function: Callable[[], Observed]) -> Observed:
     return died(status)
 
 
+class Worker:
+    """One child that answers several questions in turn, by their numbers; when it dies, the next one gets a new child.
+
+    It is for questions that share what is slow to start (the compiler) and do no harm to each other.
+    """
+
+    def __init__(self, answer: Callable[[int], Observed]) -> None:
+        self._function = answer
+        self._child: int | None = None
+        self._asking = self._reading = -1
+
+    def ask(self, number: int) -> Observed:
+        """The answer to a question, or how the child died over it. Raises ValueError when the answer is not one."""
+        if self._child is None:
+            self._start()
+        os.write(self._asking, f"{number}\n".encode())
+        answer, status = _await_line(self._child or 0, self._reading)
+        if status is not None:
+            self._child = None
+            self.end()
+            return died(status)
+        return Observed.from_json(json.loads(answer))
+
+    def end(self) -> None:
+        """End the child and free what it holds; a later question starts another."""
+        for descriptor in (self._asking, self._reading):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._asking = self._reading = -1
+        if self._child is not None:
+            os.kill(self._child, signal.SIGKILL)
+            os.waitpid(self._child, 0)
+            self._child = None
+
+    def _start(self) -> None:
+        questions, self._asking = os.pipe()
+        self._reading, answers = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._child = os.fork()
+        if self._child == 0:
+            os.close(self._asking)
+            os.close(self._reading)
+            self._serve(questions, answers)
+        os.close(questions)
+        os.close(answers)
+
+    def _serve(self, questions: int, answers: int) -> None:
+        """The child's whole life."""
+        status = 1
+        try:
+            with os.fdopen(questions) as lines:
+                for line in lines:
+                    _write(answers, json.dumps(self._function(int(line)).to_json(), allow_nan=False).encode() + b"\n")
+            status = 0
+        except BaseException:
+            traceback.print_exc()  # what could not be answered is the checks' own fault
+        finally:
+            os._exit(status)
+
+
+def _await_line(child: int, reading: int) -> tuple[bytes, int | None]:
+    """A whole line and None, or what there is and the status of a child that died over it."""
+    answer = b""
+    while not answer.endswith(b"\n"):
+        ready, _, _ = select.select([reading], [], [], 0.02)
+        chunk = os.read(reading, _CHUNK) if ready else None
+        answer += chunk or b""
+        if not ready or chunk == b"":
+            finished, status = os.waitpid(child, 0 if chunk == b"" else os.WNOHANG)
+            if finished:
+                return answer, status
+    return answer, None
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
 def _answer(function: Callable[[], Observed], writing: int) -> None:
     """The child's whole life. It never returns to pytest."""
     status = 1
     try:
-        data = json.dumps(function().to_json(), allow_nan=False).encode()
-        while data:
-            data = data[os.write(writing, data) :]
+        _write(writing, json.dumps(function().to_json(), allow_nan=False).encode())
         status = 0
     except BaseException:
         traceback.print_exc()  # to the cell's log: what could not be answered is the checks' own fault

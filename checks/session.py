@@ -13,10 +13,19 @@ from typing import Any
 import pytest
 import pytest_benchmark.plugin  # before a kernel's own folder may stand first on the import path
 
-from . import compiler
+from . import compiler, pallas
 from .emit import Observed, Stream
+from .faults import SENTENCE, at, observe
+from .isolation import Worker
 from .plan import Plan, PlannedCell
+from .probes import compile as compiling
+from .probes import imports, lower
+from .subject import Subject
 
+Probe = Callable[[Subject], Observed]
+
+PROBES: dict[str, Probe] = {"import": imports.probe, "lower": lower.probe, "compile": compiling.probe}  # the worker's
+_AFTER_COMPILING = ("schedule", "timing")
 LOG_TAIL = 16_384  # bytes of a cell's output that travel with its observation
 
 
@@ -26,6 +35,8 @@ class Session:
     def __init__(self, plan: Plan, stream: Stream) -> None:
         self.plan, self.stream = plan, stream
         self.answered: dict[tuple[str, str, str], Observed] = {}  # by check, case and target; not yet written down
+        self.crashes: dict[tuple[str, str, str], str] = {}  # how a child died over an earlier question
+        self.worker = Worker(self._answer)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Each `test_<check>` runs once for each cell of that check."""
@@ -37,12 +48,30 @@ class Session:
         """Cells are asked in the order of the plan."""
         items.sort(key=lambda item: item.callspec.params["cell"].number)  # type: ignore[attr-defined]  # parametrized above
 
+    def observe(self, cell: PlannedCell, probe: Probe) -> Observed:
+        """The outcome of a probe in this process."""
+        subject = Subject(self.plan, cell)
+
+        def prepared() -> Observed:
+            with at("import"):
+                pallas.wrap_pallas_call()
+            return probe(subject)
+
+        return observe(cell.check, self.plan.asked, subject.module, prepared)
+
+    def _answer(self, number: int) -> Observed:
+        """In the worker: one cell, with its output in the cell's own log."""
+        cell = next(cell for cell in self.plan.cells if cell.number == number)
+        with _output_to(self.plan.scratch / f"{number}.log"):
+            return self.observe(cell, PROBES[cell.check])
+
     def record(self, cell: PlannedCell, probe: Callable[[], Observed]) -> Observed:
         """Run a probe with its output in the cell's own log, and write down how it ended.
 
-        A cell that another one's probe answered as well is not asked again.
+        A cell that another one's probe answered as well is not asked again, nor one whose subject killed a child
+        before it came so far.
         """
-        answer = self.answered.pop((cell.check, cell.case, cell.target), None)
+        answer = self.answered.pop((cell.check, cell.case, cell.target), None) or self._crashed_before(cell)
         log = self.plan.scratch / f"{cell.number}.log"
         self.stream.started(cell.number)
         began = time.perf_counter()
@@ -50,7 +79,21 @@ class Session:
             observed = answer or probe()
         self.stream.observed(cell.number, observed, tail(log), time.perf_counter() - began)
         self.answered.update({(check, cell.case, cell.target): other for check, other in observed.also.items()})
+        if observed.outcome == "crashed" and observed.fault is not None:
+            self.crashes[cell.check, cell.case, cell.target] = observed.fault.kind
         return observed
+
+    def _crashed_before(self, cell: PlannedCell) -> Observed | None:
+        """Skipped, when the process of an earlier question about the same subject died."""
+        for check, case, target in (
+            ("import", "", ""),
+            ("lower", cell.case, cell.target),
+            ("compile", cell.case, cell.target),
+        ):
+            needed = check == "import" or cell.check in _AFTER_COMPILING or (check, cell.check) == ("lower", "compile")
+            if cell.check != check and needed and (kind := self.crashes.get((check, case, target))):
+                return Observed("skipped", reason=f"{SENTENCE[check]}: {kind}")
+        return None
 
 
 class _output_to:  # noqa: N801  # used as a with-statement's word
@@ -112,5 +155,6 @@ def run(document: dict[str, Any], record_fd: int, here: Path) -> int:
     if plan.kernel.path is not None:
         sys.path.insert(0, plan.kernel.path)
     status = pytest.main(arguments, plugins=[session])
+    session.worker.end()
     stream.ended()
     return status

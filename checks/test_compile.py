@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from .conftest import Ask
-from .probes.compile import probe
+from collections.abc import Callable
 
 
-def test_compile(ask: Ask) -> None:
-    ask(probe)
+def test_compile(ask_worker: Callable[[], None]) -> None:
+    ask_worker()

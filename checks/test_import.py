@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from .conftest import Ask
-from .probes.imports import probe
+from collections.abc import Callable
 
 
-def test_import(ask: Ask) -> None:
-    ask(probe)
+def test_import(ask_worker: Callable[[], None]) -> None:
+    ask_worker()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from .conftest import Ask
-from .probes.lower import probe
+from collections.abc import Callable
 
 
-def test_lower(ask: Ask) -> None:
-    ask(probe)
+def test_lower(ask_worker: Callable[[], None]) -> None:
+    ask_worker()

@@ -215,8 +215,13 @@ def output(rms: float | None, peak: float | None = None, dtype: str = "float32",
     return known | {"rms": rms, "max_abs": largest} | more
 
 
-def numbers(pins: str, one: dict[str, Any], native: dict[str, Any] | None = None, name: str = "custom") -> Observation:
-    return seen(Check.NUMERICS, pins, name, mode="tpu interpreter", outputs=[one], native=[native] if native else None)
+def numbers(pins: str, one: dict[str, Any], name: str = "custom") -> Observation:
+    return seen(Check.NUMERICS, pins, name, mode="tpu interpreter", outputs=[one])
+
+
+def beside(native: dict[str, Any] | None, pins: str = OLD) -> list[Observation]:
+    """Native's own cell, where there is one."""
+    return [numbers(pins, native, name="native")] if native else []
 
 
 @pytest.mark.parametrize(
@@ -235,18 +240,17 @@ def numbers(pins: str, one: dict[str, Any], native: dict[str, Any] | None = None
 )
 def test_accuracy(one: dict[str, Any], native: dict[str, Any] | None, status: Status) -> None:
     """An error passes when its type or native's own error explains it, in the mean and at the worst element."""
-    assert verdict_of(numbers(OLD, one, native)).status is status
+    assert verdict_of(numbers(OLD, one), *beside(native)).status is status
 
 
 def test_tolerance_of_the_author() -> None:
     """The author may allow more."""
-    wrong = numbers(OLD, output(1e-4), output(1e-8))
-    assert verdict_of(wrong, tolerance=1e-2).status is Status.PASS
+    assert verdict_of(numbers(OLD, output(1e-4)), *beside(output(1e-8)), tolerance=1e-2).status is Status.PASS
 
 
 def test_broken_native_excuses_nobody() -> None:
     """A native implementation that is wrong by 2.5 does not make an error of 1 right."""
-    verdict = verdict_of(numbers(OLD, output(1.0), output(2.5)))
+    verdict = verdict_of(numbers(OLD, output(1.0)), *beside(output(2.5)))
     assert (verdict.status, verdict.kind, verdict.suspect) == (Status.REGRESSED, "wrong numbers", Suspect.LIBRARY)
 
 
@@ -264,7 +268,12 @@ def test_native_wrong_under_its_own_bound() -> None:
 
 def test_not_a_number() -> None:
     """NaN where the reference has none is regressed, and has no figure."""
-    verdict = verdict_of(numbers(NEW, output(None, nan=32), output(1e-8)), numbers(OLD, output(1e-8), output(1e-8)))
+    verdict = verdict_of(
+        numbers(NEW, output(None, nan=32)),
+        numbers(OLD, output(1e-8)),
+        *beside(output(1e-8), NEW),
+        *beside(output(1e-8)),
+    )
     assert (verdict.status, verdict.kind, verdict.figure) == (Status.REGRESSED, "nan", None)
     assert verdict.suspect is Suspect.LIBRARY
     assert "right under current" in verdict.summary
@@ -272,13 +281,17 @@ def test_not_a_number() -> None:
 
 def test_less_accurate_within_the_bound() -> None:
     """Ten times the baseline's error, beyond what the type explains, is regressed though native is as bad."""
-    verdict = verdict_of(numbers(NEW, output(1e-6), output(5e-7)), numbers(OLD, output(5e-8), output(5e-8)))
+    verdict = verdict_of(
+        numbers(NEW, output(1e-6)), numbers(OLD, output(5e-8)), *beside(output(5e-7), NEW), *beside(output(5e-8))
+    )
     assert (verdict.status, verdict.kind) == (Status.REGRESSED, "less accurate")
 
 
 def test_twice_the_error_is_said_and_passes() -> None:
     """A doubled error beyond the type's floor, as good as native's, passes with a word on it."""
-    verdict = verdict_of(numbers(NEW, output(1e-6), output(5e-7)), numbers(OLD, output(4e-7), output(4e-7)))
+    verdict = verdict_of(
+        numbers(NEW, output(1e-6)), numbers(OLD, output(4e-7)), *beside(output(5e-7), NEW), *beside(output(4e-7))
+    )
     assert verdict.status is Status.PASS
     assert "2.5 times the error" in verdict.summary
 

@@ -50,7 +50,6 @@ data = st.fixed_dictionaries(
         "deprecations": warnings,
         "mode": st.sampled_from(["device", "tpu interpreter", "generic interpreter"]),
         "outputs": st.lists(output, max_size=3),
-        "native": st.none() | st.lists(output, max_size=3),
         "programs": programs,
         "complete": st.booleans(),
         "notes": st.lists(texts, max_size=2),

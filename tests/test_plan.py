@@ -93,19 +93,14 @@ class TestCells:
         assert asked == [(pins, *kernel) for pins in ("old", "new") for kernel in kernels]
 
     def test_of_an_implementation_follow_one_another(self, config: Config) -> None:
-        """Import, then for each case: lower and compile for each target, schedule where there is one, then the host's."""
+        """Import, lower and compile for all cases and targets, then for each case schedule and the host's questions."""
         one = [each for each in plan.cells(config, Selection()) if (each.pins, each.kernel) == ("old", "attention")]
         ours = [each for each in one if each.implementation == "custom"]
-        per_case = [
-            ("host", Check.LOWER),
-            ("host", Check.COMPILE),
-            ("tpu:v5e", Check.LOWER),
-            ("tpu:v5e", Check.COMPILE),
-            ("tpu:v5e", Check.SCHEDULE),
-            *(("host", check) for check in HOST_CHECKS),
-        ]
+        by_compiler = [(target, check) for target in ("host", "tpu:v5e") for check in (Check.LOWER, Check.COMPILE)]
+        per_case = [("tpu:v5e", Check.SCHEDULE), *(("host", check) for check in HOST_CHECKS)]
         expected = [("", "", Check.IMPORT)]
-        expected += [(case, target, check) for case in ("small", "large") for target, check in per_case]
+        for questions in (by_compiler, per_case):
+            expected += [(case, target, check) for case in ("small", "large") for target, check in questions]
         assert [(each.case, each.target, each.check) for each in ours] == expected
 
     def test_without_the_host_only_the_compiler_is_asked(self, config: Config) -> None:
@@ -212,13 +207,11 @@ class TestEnvironments:
 
 
 class TestLanes:
-    def test_a_machine_without_an_accelerator_has_three(self, config: Config) -> None:
-        """The compiler's questions share a process, each of the others has a child, and timing is alone."""
+    def test_a_machine_without_an_accelerator_has_two(self, config: Config) -> None:
+        """All that runs beside others, and timing, which is alone."""
         lanes = {each.check: plan.lane(each, "cpu") for each in plan.cells(config, Selection())}
         assert [check for check, lane in lanes.items() if lane is Lane.TIMING] == [Check.TIMING]
-        compiler = {check for check, lane in lanes.items() if lane is Lane.COMPILER}
-        assert compiler == {Check.IMPORT, Check.LOWER, Check.COMPILE}
-        assert Lane.DEVICE not in lanes.values()
+        assert set(lanes.values()) == {Lane.SIDE_BY_SIDE, Lane.TIMING}
 
     @pytest.mark.parametrize("host", ["gpu", "tpu"])
     def test_an_accelerator_is_held_by_one_process_at_a_time(self, host: str) -> None:
@@ -226,10 +219,10 @@ class TestLanes:
         for check in (Check.LOWER, Check.COMPILE, Check.NUMERICS, Check.GRADIENTS, Check.MEMORY):
             assert plan.lane(cell(check), host) is Lane.DEVICE
         assert plan.lane(cell(Check.TIMING), host) is Lane.TIMING
-        assert plan.lane(cell(Check.RACES), host) is Lane.ISOLATED
-        assert plan.lane(cell(Check.LOWER, "tpu:v5e"), host) is Lane.COMPILER
-        assert plan.lane(cell(Check.SCHEDULE, "tpu:v5e"), host) is Lane.ISOLATED
-        assert plan.lane(imported(), host) is Lane.COMPILER
+        assert plan.lane(cell(Check.RACES), host) is Lane.SIDE_BY_SIDE
+        assert plan.lane(cell(Check.LOWER, "tpu:v5e"), host) is Lane.SIDE_BY_SIDE
+        assert plan.lane(cell(Check.SCHEDULE, "tpu:v5e"), host) is Lane.SIDE_BY_SIDE
+        assert plan.lane(imported(), host) is Lane.SIDE_BY_SIDE
 
     def test_jobs_hold_every_cell_once(self, config: Config) -> None:
         """One job for each pins, kernel, implementation and lane; together they ask all but the installations."""
@@ -374,7 +367,7 @@ class TestDocument:
 
     def test_is_read_inside_as_it_was_meant(self, config: Config) -> None:
         """Everything that the environment's side knows of a plan is there, and arrives as it stands in the file."""
-        inside = checks("plan").Plan.from_json(self.document(config, Lane.COMPILER))
+        inside = checks("plan").Plan.from_json(self.document(config, Lane.SIDE_BY_SIDE))
         (kernel, _) = config.kernel
         assert inside.kernel.name == "attention"
         assert inside.kernel.path == str(config.root / "kernels")
@@ -391,7 +384,7 @@ class TestDocument:
 
     def test_holds_the_cases_that_are_asked_and_no_other(self, config: Config) -> None:
         """Arguments, keyword arguments and seed of each case arrive unchanged."""
-        inside = checks("plan").Plan.from_json(self.document(config, Lane.COMPILER))
+        inside = checks("plan").Plan.from_json(self.document(config, Lane.SIDE_BY_SIDE))
         assert list(inside.cases) == ["small"]
         small = inside.cases["small"]
         assert (small.args, small.seed) == (["f32[8,128]"], 7)
@@ -399,11 +392,11 @@ class TestDocument:
 
     def test_says_what_the_whole_run_asks(self, config: Config) -> None:
         """The checks of other processes are told, so that a fault is reported once."""
-        assert set(self.document(config, Lane.COMPILER)["asked"]) == {check.value for check in Check}
+        assert set(self.document(config, Lane.SIDE_BY_SIDE)["asked"]) == {check.value for check in Check}
 
     @pytest.mark.parametrize(
         ("lane", "platform"),
-        [(Lane.COMPILER, "cpu"), (Lane.ISOLATED, "cpu"), (Lane.DEVICE, "gpu"), (Lane.TIMING, "gpu")],
+        [(Lane.SIDE_BY_SIDE, "cpu"), (Lane.DEVICE, "gpu"), (Lane.TIMING, "gpu")],
     )
     def test_a_process_computes_where_its_lane_is(self, config: Config, lane: Lane, platform: str) -> None:
         """Only the lanes of the device compute on it; the others leave it free."""
@@ -414,7 +407,7 @@ class TestDocument:
         """The plan is the one that docs/observations.md shows, key by key."""
         text = (Path(__file__).parents[1] / "docs" / "observations.md").read_text(encoding="utf-8")
         shown = json.loads(text.split("```json\n")[1].split("```")[0])
-        document = self.document(config, Lane.COMPILER)
+        document = self.document(config, Lane.SIDE_BY_SIDE)
         assert document.keys() == shown.keys()
         assert document["kernel"].keys() == shown["kernel"].keys()
         assert document["cases"][0].keys() == shown["cases"][0].keys()

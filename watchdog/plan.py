@@ -59,8 +59,7 @@ class EnvironmentRequest:
 class Lane(StrEnum):
     """Cells of one kernel and implementation that may share a process. Lanes of a kernel run in this order."""
 
-    COMPILER = "compiler"  # import, lower, compile: in the process itself, computing on the CPU
-    ISOLATED = "isolated"  # each cell in a child of its own
+    SIDE_BY_SIDE = "side by side"  # on the CPU, beside others
     DEVICE = "device"  # needs this machine's accelerator, which one process can hold at a time
     TIMING = "timing"  # alone on the machine
 
@@ -139,12 +138,14 @@ def cells(config: Config, selection: Selection) -> tuple[Cell, ...]:
 
 
 def _cells_of(config: Config, kernel: Kernel, implementation: str, pins: str, selection: Selection) -> Iterator[Cell]:
-    targets = _chosen("target", selection.targets, list(config.watchdog.targets))
+    """Import, then what one worker answers for all cases, then what each needs a process of its own."""
+    targets, cases = _chosen("target", selection.targets, list(config.watchdog.targets)), _cases(kernel, selection)
     yield Cell(kernel.name, implementation, "", pins, "", Check.IMPORT)
-    for case in _cases(kernel, selection):
+    for case in cases:
         for target in targets:
             for check in (Check.LOWER, Check.COMPILE):
                 yield Cell(kernel.name, implementation, case, pins, target, check)
+    for case in cases:
         for target in targets:
             if target != HOST:
                 yield Cell(kernel.name, implementation, case, pins, target, Check.SCHEDULE)
@@ -213,7 +214,7 @@ def lane(cell: Cell, host: str) -> Lane:
         return Lane.TIMING
     if host != "cpu" and cell.target == HOST and cell.check in _ON_DEVICE:
         return Lane.DEVICE
-    return Lane.COMPILER if cell.check in (Check.IMPORT, Check.LOWER, Check.COMPILE) else Lane.ISOLATED
+    return Lane.SIDE_BY_SIDE
 
 
 def same_questions(config: Config, asked: Sequence[Cell]) -> dict[Cell, tuple[Cell, ...]]:

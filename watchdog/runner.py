@@ -62,11 +62,12 @@ class Runner:
         self.same = plan.same_questions(self.config, cells)
         jobs = plan.jobs(list(self.same), self.host)
         with ThreadPoolExecutor(self.side_by_side) as pool, self._stopping():
-            together = _by_subject(job for job in jobs if job.lane in (Lane.COMPILER, Lane.ISOLATED))
-            _finish([pool.submit(self._ask_in_turn, group) for group in together])
+            # Native ones come last: they are short, so that no long one is left for a single process at the end.
+            together = sorted(jobs, key=lambda job: job.implementation == NATIVE)
+            _finish([pool.submit(self._ask_job, job) for job in together if job.lane is Lane.SIDE_BY_SIDE])
         with ThreadPoolExecutor(1) as alone, self._stopping():
             for lane in (Lane.DEVICE, Lane.TIMING):
-                _finish([alone.submit(self._ask_in_turn, [job]) for job in jobs if job.lane is lane])
+                _finish([alone.submit(self._ask_job, job) for job in jobs if job.lane is lane])
 
     @contextmanager
     def _stopping(self) -> Iterator[None]:
@@ -80,18 +81,18 @@ class Runner:
             self.stop.set()
             raise
 
-    def _ask_in_turn(self, jobs: Iterable[Job]) -> None:
-        for job in jobs:
-            if self.stop.is_set():
-                return
-            installed = self.installed[job.pins, job.kernel]
-            if installed.built is None:
-                self._skip_all(job.cells, "the environment could not be installed")
-                continue
-            with self.cache.in_use(installed.built):
-                self._ask_job(job, installed.built)
+    def _ask_job(self, job: Job) -> None:
+        """Ask every cell of a job, unless the run is stopped."""
+        installed = self.installed[job.pins, job.kernel]
+        if self.stop.is_set():
+            return
+        if installed.built is None:
+            self._skip_all(job.cells, "the environment could not be installed")
+            return
+        with self.cache.in_use(installed.built):
+            self._ask_until_all_answered(job, installed.built)
 
-    def _ask_job(self, job: Job, built: Built) -> None:
+    def _ask_until_all_answered(self, job: Job, built: Built) -> None:
         """Start processes until every cell of the job has its observation, or the run is stopped."""
         remaining = self._not_blocked(job.cells)
         while remaining and not self.stop.is_set():
@@ -285,18 +286,6 @@ def label(cell: Cell) -> str:
     subject = " ".join(part for part in (f"{cell.kernel}/{cell.implementation}".strip("/"), cell.case) if part)
     place = f"{cell.pins} {cell.target}".strip()
     return f"{cell.check}: {subject or 'all kernels'} ({place})"
-
-
-def _by_subject(jobs: Iterable[Job]) -> list[list[Job]]:
-    """The jobs that follow one another: those of the same kernel, implementation and pins.
-
-    Native ones come last: they are short, so that no long one is left for a single process at the end.
-    """
-    groups: dict[tuple[str, str, str], list[Job]] = {}
-    for job in jobs:
-        groups.setdefault((job.pins, job.kernel, job.implementation), []).append(job)
-    in_turn = [sorted(group, key=lambda job: list(Lane).index(job.lane)) for group in groups.values()]
-    return sorted(in_turn, key=lambda group: group[0].implementation == NATIVE)
 
 
 def _tail(log: Path) -> str:

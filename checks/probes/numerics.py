@@ -1,4 +1,4 @@
-"""How far is it from the float64 truth, beside how far native is?"""
+"""How far is it from the float64 truth? Native's own cell tells how far that one is, on the same inputs."""
 
 from __future__ import annotations
 
@@ -41,16 +41,13 @@ def compare(
     keywords: dict[str, Any],
     derive: Callable[[Function], Function],
 ) -> Observed:
-    """Errors of `derive(implementation)` and of `derive(native)` against `derive(reference)` in float64.
+    """Errors of `derive(implementation)` against `derive(reference)` in float64.
 
     `derive` makes of an implementation the function that is compared: itself, or its gradient.
     """
     import jax
 
     outputs = run.run(derive(subject.function()), positional, keywords)
-    native = None
-    if subject.plan.implementation != "native":
-        native = _run_native(subject, positional, keywords, derive)
     right, made_by = _truth(subject, positional, keywords, derive)
     return Observed(
         "observed",
@@ -60,24 +57,8 @@ def compare(
             "platform": jax.devices()[0].platform,
             "reference": made_by,
             "outputs": truth.errors(outputs, right),
-            "native": None if native is None else truth.errors(native, right),
         },
     )
-
-
-def _run_native(
-    subject: Subject, positional: tuple[Any, ...], keywords: dict[str, Any], derive: Callable[[Function], Function]
-) -> Any:
-    """Native's own outputs, or None where it cannot be run; then its own cells say why."""
-    try:
-        interpreted = execution.needs_interpreting(subject, "native")
-        how = (
-            execution.Execution(pallas.GENERIC, True) if interpreted else execution.Execution(execution.DEVICE)
-        )  # Pallas's own word
-        return how.run(derive(subject.function("native")), positional, keywords)
-    except Exception as error:  # whatever native raises
-        print(f"native could not be run beside it: {type(error).__name__}: {error}")  # noqa: T201  # to the cell's log
-        return None
 
 
 def _truth(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from watchdog.judges.suspects import blamed, suspect, was_there
@@ -70,11 +70,12 @@ class Error:
 
 def judge(view: View) -> list[Verdict]:
     """One verdict for the output that is furthest from what is allowed."""
-    errors = measure(view.candidate, view.facts.tolerance)
+    beside = None if view.is_native else view.control
+    errors = measure(view.candidate, view.facts.tolerance, beside)
     if not errors:
         return [view.verdict(Status.INCONCLUSIVE, "no error was measured", kind="not measured")]
     worst = max(errors, key=lambda error: (error.excess, error.relative, error.name))
-    before = _worst(measure(view.before, view.facts.tolerance)) if view.before else None
+    before = _worst(_before(view))
     if worst.excess > 1:
         return [_wrong(view, worst, before)]
     if before is not None and before.excess > 1:
@@ -85,10 +86,10 @@ def judge(view: View) -> list[Verdict]:
     return [_right(view, worst, lost)]
 
 
-def measure(observation: Observation, tolerance: float | None) -> list[Error]:
-    """The errors of all outputs that were compared, each with its bounds."""
+def measure(observation: Observation, tolerance: float | None, native: Observation | None = None) -> list[Error]:
+    """The errors of all outputs that were compared, each with its bounds; `native` is that one's cell, on the same inputs."""
     outputs = records(observation.data, "outputs")
-    natives = records(observation.data, "native")
+    natives = records(native.data, "outputs") if native is not None else []
     largest = max((quantity(output, "scale") or 0.0 for output in outputs), default=0.0)
     paired = [(output, natives[place] if place < len(natives) else None) for place, output in enumerate(outputs)]
     measured = [_error(output, native, largest, tolerance, observation) for output, native in paired]
@@ -177,10 +178,17 @@ def _worst(errors: list[Error]) -> Error | None:
 
 def _lost_accuracy(view: View, errors: list[Error]) -> tuple[Error, Error] | None:
     """The output whose error grew most against the baseline, twofold at least and beyond the type's floor."""
-    before = {error.name: error for error in measure(view.before, view.facts.tolerance)} if view.before else {}
+    before = {error.name: error for error in _before(view)}
     pairs = [(error, before[error.name]) for error in errors if error.name in before and error.rms > error.floor]
     worse = [(new, old) for new, old in pairs if old.rms and new.rms >= WORSE * old.rms]
     return max(worse, key=lambda pair: (pair[0].rms / pair[1].rms, pair[0].name), default=None)
+
+
+def _before(view: View) -> list[Error]:
+    """The errors under the baseline, beside native's there."""
+    if view.before is None:
+        return []
+    return measure(view.before, view.facts.tolerance, None if view.is_native else view.control_baseline)
 
 
 def _wrong(view: View, error: Error, before: Error | None) -> Verdict:
@@ -255,9 +263,8 @@ def _mode(view: View) -> str:
 
 
 def _native_wrong(view: View) -> bool | None:
-    """Whether the native implementation is wrong under the same pins, on the same inputs where it was seen there."""
-    beside = replace(view.candidate, data={**view.data, "outputs": view.data.get("native"), "native": None})
-    errors = measure(beside, None) or (measure(view.control, None) if view.control else [])
+    """Whether the native implementation is wrong under the same pins, on the same inputs."""
+    errors = measure(view.control, None) if view.control else []
     return max(error.excess for error in errors) > 1 if errors else None
 
 
