@@ -268,7 +268,7 @@ def _verdicts(observations: tuple[Observation, ...]) -> Iterator[Verdict]:
             yield Verdict(
                 cell,
                 Status.REGRESSED,
-                "jax_flash_attention/custom cannot be imported under jax-0.9.2: No module named 'absl', "
+                "cannot be imported under jax-0.9.2: No module named 'absl', "
                 "which this release of jax no longer brings along",
                 baseline=BASELINE,
                 kind="ModuleNotFoundError",

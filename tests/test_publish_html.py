@@ -152,7 +152,7 @@ def test_custom_and_native_stand_side_by_side(tmp_path: Path) -> None:
     """The figures of a case are in one table, with the change against the baseline beside the figure."""
     text = _Page(_written(tmp_path / "site", realistic()) / "kernels" / "flash_attention.html").text
     assert re.search(r"temporaries +0 B +256\.2 MiB", text)
-    assert re.search(r"bundles +505 +crashed +509 +×1\.01 +509 +514 +×1\.02", text)
+    assert re.search(r"bundles +505 +crashed +509 +×1\.008 +509 +514 +×1\.02", text)
 
 
 def test_the_runs_page_has_what_reproduces_a_fault(tmp_path: Path) -> None:
@@ -298,6 +298,14 @@ def test_a_reader_never_finds_the_site_gone_or_half_made(tmp_path: Path) -> None
     stop.set()
     thread.join()
     assert not bad
+
+
+def test_versions_are_not_broken_at_their_hyphens() -> None:
+    """A short word with a hyphen is kept in one piece; the text stays the same, escaped, and long words may break."""
+    shown = html._whole("under jax-0.9.2 <b>-</b> " + "x-" * 40)
+    assert '<span class="whole">jax-0.9.2</span>' in shown
+    assert '<span class="whole">&lt;b&gt;-&lt;/b&gt;</span>' in shown
+    assert shown.endswith(" " + "x-" * 40)
 
 
 def test_no_template_has_to_remember_that_text_is_hostile() -> None:

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001 - the signs that people read are expected as they are
 """Figures and texts as people read them."""
 
 from __future__ import annotations
@@ -49,11 +48,13 @@ def test_an_amount_stands_in_the_unit_that_people_use(value: float, unit: str, t
         (Figure(4.12e-4, 4.03e-4, 4.51e-4, "s"), "412 µs (403 to 451)"),
         (Figure.exact(16384, "B/call"), "16 KiB/call"),
         (Figure(2048, 1024, 3072, "B/call"), "2.0 ± 1.0 KiB/call"),
+        (Figure(2048, -1, 1.38e8, "B/call"), "0 MiB/call (0 to 132)"),
+        (Figure(315, -7e4, 7.1e4, "B/call"), "0 ± 69 KiB/call"),
         (Figure(3, 1, float("inf"), "B"), "3 B (1 to infinite)"),
     ],
 )
 def test_a_figure_shows_its_interval_to_the_digits_that_mean_something(figure: Figure, text: str) -> None:
-    """The uncertainty has one digit (two after a 1), the value as many decimals; lopsided intervals show both ends."""
+    """One digit of uncertainty (two after a 1), as many decimals of the value; lopsided intervals show both ends."""
     assert wording.figure(figure) == text
 
 

@@ -14,6 +14,7 @@ from watchdog.publish.sections import Story
 
 _MOST_ENTRIES = 60  # of a list, before the rest is only counted
 _DEEPEST = 4
+_LARGE_RATIO = 100  # from here on no decimals are worth their room
 
 
 @dataclass(frozen=True)
@@ -173,12 +174,13 @@ def _entry(
 
 
 def _change(before: Reading | None, now: Reading) -> str:
-    if before is None or before.value in (now.value, 0):
+    """How many times the baseline's figure; empty where that is one, or says nothing."""
+    if before is None or before.value == 0 or now.value / before.value <= 0:
         return ""
     ratio = now.value / before.value
     digits = 2 if abs(ratio - 1) >= 0.01 else 3  # noqa: PLR2004 - one percent shows in the second decimal
     text = f"{ratio:.{digits}f}"
-    return "" if float(text) == 1 else wording.amount(float(text), "ratio")
+    return "" if float(text) == 1 else f"×{text}" if ratio < _LARGE_RATIO else wording.amount(ratio, "ratio")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from watchdog.model import Cell, Check, Status, Verdict
 from watchdog.publish import figures, sections, site, wording
@@ -21,6 +21,7 @@ from watchdog.publish.story import RESUMABLE, RunReport, RunSummary
 from watchdog.rooms import room
 
 _SAFE_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,60}")
+_SHORT_WORD = 24  # characters; fits a line on a telephone
 _LONGEST_TEXT = 20_000  # of one piece of text in a page; what is longer is cut with a note
 
 
@@ -114,6 +115,7 @@ def _filters() -> Mapping[str, Any]:
         "owner": sections.cell_owner,
         "run_page": _run_page,
         "tail": wording.tail,
+        "whole": _whole,
     }
 
 
@@ -123,6 +125,15 @@ def _harmless(value: Any) -> Any:
         return value
     cut = value if len(value) <= _LONGEST_TEXT else f"{value[:_LONGEST_TEXT]} [… {len(value) - _LONGEST_TEXT:,} more]"
     return wording.clean(cut)
+
+
+def _whole(text: str) -> Markup:
+    """A cleaned line in which no short word is broken at its hyphens: a version stays in one piece."""
+    whole = Markup('<span class="whole">{}</span>')
+    words = (
+        whole.format(word) if "-" in word and len(word) <= _SHORT_WORD else escape(word) for word in text.split(" ")
+    )
+    return Markup(" ").join(words)
 
 
 def _digest(text: str) -> str:

@@ -70,7 +70,8 @@ def _trimmed(digits: str) -> str:
 
 
 def _fixed(value: float, decimals: int) -> str:
-    return f"{value:,.{decimals}f}".replace("-", "−")
+    text = f"{value:,.{decimals}f}"
+    return text.replace("-", "−" if float(text.replace(",", "")) else "")
 
 
 def _scale(value: float, base: str) -> tuple[float, str]:
@@ -111,7 +112,7 @@ def figure(estimate: Figure) -> str:
     if estimate.low == estimate.high or not all(map(math.isfinite, (estimate.value, estimate.low, estimate.high))):
         return amount(estimate.value, estimate.unit) + _open_ended(estimate)
     base, _, per = one_line(estimate.unit, 24).partition("/")
-    divisor, name = _scale(estimate.value, base)
+    divisor, name = _scale(max(estimate.value, estimate.low, estimate.high, key=abs), base)
     value, low, high = estimate.value / divisor, estimate.low / divisor, estimate.high / divisor
     half = (high - low) / 2
     decimals = _decimals(half)
