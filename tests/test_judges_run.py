@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watchdog.judges import KernelFacts, exit_code, judge_run, worst
+from watchdog.judges.wording import percent_text
 from watchdog.model import Cell, Check, Environment, Fault, Observation, Outcome, Package, Status, Verdict
 
 CELL = Cell("flash", "custom", "small", "next", "host", Check.COMPILE)
@@ -179,3 +180,20 @@ def test_worst() -> None:
     assert worst(verdicts(*every)) is Status.REGRESSED
     assert worst(verdicts(Status.PASS, Status.SKIPPED)) is Status.SKIPPED
     assert worst([]) is None
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "text"),
+    [
+        (196, 132, "+48.5 %"),
+        (100, 100, "+0.0 %"),
+        (6183, 6185, "-0.03 %"),
+        (100_049, 100_000, "+0.05 %"),
+        (134e6 + 1, 134e6, "<0.001 % more"),
+        (134e6 - 1, 134e6, "<0.001 % less"),
+        (1, 0, "from nothing"),
+    ],
+)
+def test_a_change_is_never_said_to_be_none(new: float, old: float, text: str) -> None:
+    """Small changes keep a digit, and the smallest their direction."""
+    assert percent_text(new, old) == text

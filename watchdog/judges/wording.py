@@ -10,6 +10,8 @@ from watchdog.model import Environment, PackageChange
 _DIRECT = ("jax", "jaxlib", "libtpu")  # what a kernel meets first, in this order
 _KIB = 1024
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB")
+_LEAST_PERCENT = 0.001
+_ONE_DECIMAL = 0.05  # percent; below, one decimal would show a change as none
 _WHOLE_FROM = 100  # from here on no decimals are shown
 
 
@@ -40,8 +42,13 @@ def number_text(value: float) -> str:
 
 
 def percent_text(new: float, old: float) -> str:
-    """The change from `old` to `new` in percent, signed; 'from nothing' when `old` is 0."""
-    return f"{100 * (new - old) / old:+.1f} %" if old else "from nothing"
+    """The change from `old` to `new` in percent, signed, never rounded to none; 'from nothing' when `old` is 0."""
+    if not old:
+        return "from nothing"
+    change = 100 * (new - old) / old
+    if 0 < abs(change) < _LEAST_PERCENT:
+        return f"<{_LEAST_PERCENT} % {'more' if change > 0 else 'less'}"
+    return f"{change:+.1g} %" if 0 < abs(change) < _ONE_DECIMAL else f"{change:+.1f} %"
 
 
 def pins_text(pins: str, environment: Environment | None) -> str:
