@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -79,15 +80,23 @@ def needs_interpreting(subject: Subject, implementation: str | None = None) -> b
 
 def refuse_large(subject: Subject) -> None:
     """Raises NotHereError for a case whose native implementation takes more operations than may be interpreted."""
-    import jax
+    native, limit = _operations(subject), subject.plan.interpret_limit
+    if native is not None and native > limit:
+        message = (
+            f"too large to interpret: native takes {native / _BILLION:.3g} billion operations, "
+            f"and interpret_limit is {limit / _BILLION:.3g} billion"
+        )
+        raise NotHereError(message)
 
+
+def _operations(subject: Subject) -> float | None:
+    """What XLA counts in native; None where it counts nothing. Counted once in a run's folder: it takes a tenth of a second."""
+    kept = subject.plan.scratch / f"{subject.case.name}.operations"
+    if kept.exists():
+        return json.loads(kept.read_text(encoding="utf-8"))  # type: ignore[no-any-return]  # written below
     try:
         native = artefacts.flops(subject.traced(None, subject.function("native")).lower())
     except StageError:  # then native's own cells tell, and this one is tried
         native = None
-    if native is not None and native > subject.plan.interpret_limit:
-        message = (
-            f"too large to interpret on a {jax.devices()[0].platform}: native takes {native / _BILLION:.3g} billion "
-            f"operations, and interpret_limit is {subject.plan.interpret_limit / _BILLION:.3g} billion"
-        )
-        raise NotHereError(message)
+    kept.write_text(json.dumps(native), encoding="utf-8")
+    return native

@@ -10,7 +10,7 @@ from ..emit import Observed
 from ..faults import at
 from ..subject import Subject
 
-BUDGET = 0.3  # seconds of calls for one case
+BUDGET = 0.2  # seconds of calls for one case
 FEWEST, MOST = 5, 200  # rounds
 
 
