@@ -10,7 +10,7 @@ help:  ## Show what there is to make
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 $(READY): pyproject.toml Makefile
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Kernel Watchdog needs Python 3.11 or later; name one with: make PYTHON=python3.12")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Kernel Watchdog needs Python 3.11 or later; name one with: make PYTHON=python3.12")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.8'
 	VIRTUAL_ENV=$(CURDIR)/.venv $(BIN)/uv pip install --quiet --compile-bytecode --editable . --group dev

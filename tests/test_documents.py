@@ -21,7 +21,11 @@ def _commands(page: Path) -> list[list[str]]:
     """Every command line that is shown: in code blocks at the line's beginning, and in backticks."""
     text = page.read_text(encoding="utf-8")
     shown = [*re.findall(r"^\$ (.+)$", text, re.MULTILINE), *re.findall(r"`([^`\n]+)`", text)]
-    return [match[1].split() for line in shown if (match := _COMMAND.match(line) or re.search(r"&& " + _COMMAND.pattern, line))]
+    return [
+        match[1].split()
+        for line in shown
+        if (match := _COMMAND.match(line) or re.search(r"&& " + _COMMAND.pattern, line))
+    ]
 
 
 @pytest.mark.parametrize("page", _PAGES, ids=lambda page: str(page.relative_to(ROOT)))

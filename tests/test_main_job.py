@@ -36,7 +36,9 @@ class Job:
         return [one for one in verdicts if all(one[key] == value for key, value in wanted.items())]
 
     def observed(self, check: Check, implementation: str) -> list[Observation]:
-        return [one for one in self.observations if (one.cell.check, one.cell.implementation) == (check, implementation)]
+        return [
+            one for one in self.observations if (one.cell.check, one.cell.implementation) == (check, implementation)
+        ]
 
 
 @pytest.fixture(scope="module")
@@ -120,9 +122,7 @@ def test_what_is_interpreted_is_not_timed(job: Job) -> None:
 def test_environments_hold_their_locks(job: Job) -> None:
     """Each environment was verified against its stored lock, package by package."""
     for one in job.observed(Check.INSTALL, ""):
-        packages = next(
-            each["packages"] for each in job.document["environments"] if each["pins"] == one.cell.pins
-        )
+        packages = next(each["packages"] for each in job.document["environments"] if each["pins"] == one.cell.pins)
         assert one.data["verified"] == len(packages)
         assert packages["jax"] == one.cell.pins.removeprefix("jax-")
 
