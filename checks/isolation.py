@@ -17,21 +17,47 @@ from collections.abc import Callable
 from .emit import Fault, Observed
 
 _CHUNK = 65_536
+_QUOTED = 200  # characters of an answer that cannot be read
+_private: list[int] = []
+
+
+def keep_from_children(descriptor: int) -> None:
+    """No child forked from now on holds this descriptor: what runs there cannot write on it."""
+    _private.append(descriptor)
+
+
+def _fork() -> int:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        for descriptor in _private:
+            os.close(descriptor)
+        _private.clear()  # a grandchild has nothing left to close
+    return child
+
+
+def _read(answer: bytes) -> Observed:
+    """The answer, or that it was spoilt: code under watch may have written into the pipe as well."""
+    try:
+        return Observed.from_json(json.loads(answer))
+    except (ValueError, TypeError, KeyError) as error:
+        beginning = answer[:_QUOTED].decode("utf-8", errors="replace")
+        message = f"its answer cannot be read ({type(error).__name__}); it begins with {beginning!r}"
+        return Observed("failed", fault=Fault(kind="answer lost", message=message))
 
 
 def in_child(function: Callable[[], Observed]) -> Observed:
     """Call `function` in a forked child and return what it observed, or how the child died."""
     reading, writing = os.pipe()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    child = os.fork()
+    child = _fork()
     if child == 0:
         os.close(reading)
         _answer(function, writing)
     os.close(writing)
     answer, status = _await(child, reading)
     if answer and os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0:
-        return Observed.from_json(json.loads(answer))
+        return _read(answer)
     return died(status)
 
 
@@ -47,7 +73,7 @@ class Worker:
         self._asking = self._reading = -1
 
     def ask(self, number: int) -> Observed:
-        """The answer to a question, or how the child died over it. Raises ValueError when the answer is not one."""
+        """The answer to a question, or how the child died over it."""
         if self._child is None:
             self._start()
         os.write(self._asking, f"{number}\n".encode())
@@ -56,7 +82,10 @@ class Worker:
             self._child = None
             self.end()
             return died(status)
-        return Observed.from_json(json.loads(answer))
+        observed = _read(answer)
+        if observed.fault is not None and observed.fault.kind == "answer lost":
+            self.end()  # what else is in the pipe answers nothing either
+        return observed
 
     def end(self) -> None:
         """End the child and free what it holds; a later question starts another."""
@@ -72,9 +101,7 @@ class Worker:
     def _start(self) -> None:
         questions, self._asking = os.pipe()
         self._reading, answers = os.pipe()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        self._child = os.fork()
+        self._child = _fork()
         if self._child == 0:
             os.close(self._asking)
             os.close(self._reading)

@@ -16,7 +16,7 @@ import pytest_benchmark.plugin  # before a kernel's own folder may stand first o
 from . import compiler, pallas
 from .emit import Observed, Stream
 from .faults import SENTENCE, at, observe
-from .isolation import Worker
+from .isolation import Worker, keep_from_children
 from .plan import Plan, PlannedCell
 from .probes import compile as compiling
 from .probes import imports, lower
@@ -132,6 +132,7 @@ def run(document: dict[str, Any], record_fd: int, here: Path) -> int:
     stream = Stream(record_fd)
     faulthandler.enable()  # to descriptor 2, wherever that leads at the time
     os.environ.update(compiler.environment(plan.platform), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    keep_from_children(record_fd)
     session = Session(plan, stream)
     checks = dict.fromkeys(cell.check for cell in plan.cells)
     arguments = [

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import faulthandler
+import fcntl
 import os
 import signal
+import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -125,3 +127,82 @@ def test_nothing_is_left_open() -> None:
         crashed(lambda: os._exit(1))
     assert psutil.Process().num_fds() == before
     assert not [child for child in psutil.Process().children() if child.status() == psutil.STATUS_ZOMBIE]
+
+
+def pipes() -> list[int]:
+    """The descriptors of this process that are pipes open for writing, beyond the standard ones."""
+    found = [int(path.name) for path in Path("/proc/self/fd").iterdir() if int(path.name) > 2]
+    return [one for one in found if is_pipe_to_write(one)]
+
+
+def is_pipe_to_write(descriptor: int) -> bool:
+    try:
+        mode = os.fstat(descriptor).st_mode
+        return stat.S_ISFIFO(mode) and bool(fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_WRONLY)
+    except OSError:  # the one that listed them
+        return False
+
+
+class TestWorker:
+    """One child that answers several questions."""
+
+    def test_one_child_answers_all(self) -> None:
+        """The questions of one worker share a process."""
+        worker = isolation.Worker(lambda number: emit.Observed("observed", data={"number": number, "pid": os.getpid()}))
+        answers = [worker.ask(number).data for number in (3, 1, 2)]
+        worker.end()
+        assert [answer["number"] for answer in answers] == [3, 1, 2]
+        assert len({answer["pid"] for answer in answers}) == 1
+        assert answers[0]["pid"] != os.getpid()
+
+    def test_a_death_is_the_answer_to_one_question(self) -> None:
+        """The question over which the child died is answered by its death, the next by a new child."""
+
+        def answer(number: int) -> Any:
+            if number == 1:
+                os._exit(3)
+            return emit.Observed("observed", data={"number": number})
+
+        worker = isolation.Worker(answer)
+        outcomes = [worker.ask(number) for number in range(3)]
+        worker.end()
+        assert [one.outcome for one in outcomes] == ["observed", "crashed", "observed"]
+        assert outcomes[1].fault.kind == "exit code 3"
+
+    def test_garbage_is_no_answer(self) -> None:
+        """What code under watch writes into the pipe is said to have spoilt the answer; the next one is whole."""
+
+        def answer(number: int) -> Any:
+            if number == 0:
+                for descriptor in pipes():
+                    os.write(descriptor, b"\xff{garbage\n")
+            return emit.Observed("observed", data={"number": number})
+
+        worker = isolation.Worker(answer)
+        fault = worker.ask(0).fault
+        assert (fault.kind, "garbage" in fault.message) == ("answer lost", True)
+        assert worker.ask(1).data == {"number": 1}
+        worker.end()
+
+    def test_a_long_answer_arrives_whole(self) -> None:
+        """Five megabytes, more than any pipe holds."""
+        worker = isolation.Worker(lambda number: emit.Observed("observed", data={"text": "x" * (5_000_000 + number)}))
+        assert len(worker.ask(7).data["text"]) == 5_000_007
+        worker.end()
+
+    def test_a_child_cannot_write_on_what_is_kept_from_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The record stream, say: the child's copy of the descriptor is closed."""
+        reading, writing = os.pipe()
+        monkeypatch.setattr(isolation, "_private", [writing])
+        held = isolation.in_child(lambda: emit.Observed("observed", data={"held": writing in pipes()})).data["held"]
+        assert held is False
+        assert writing in pipes()
+        os.close(reading)
+        os.close(writing)
+
+    def test_nothing_is_left(self) -> None:
+        """After the end there is no child."""
+        worker = isolation.Worker(lambda _number: emit.Observed("observed", data={"pid": os.getpid()}))
+        pid = worker.ask(0).data["pid"]
+        worker.end()
+        assert not psutil.pid_exists(pid)

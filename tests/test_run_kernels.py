@@ -284,11 +284,10 @@ def test_a_tpu_kernel_is_interpreted_and_never_timed_here(results: Results) -> N
 
 
 def test_gradients_of_a_hand_written_backward_pass_are_checked(results: Results) -> None:
-    """One entry for each argument that has a gradient, beside native's own error."""
+    """One entry for each argument that has a gradient."""
     seen = results.observation(Check.GRADIENTS, kernel="softmax_2", implementation="custom")
     assert [output["shape"] for output in seen.data["outputs"]] == [[32, 128]]
     assert 0 < seen.data["outputs"][0]["max_abs"] < 1e-5
-    assert seen.data["native"] is not None
 
 
 def test_a_kernel_without_a_gradient_is_told_how_to_say_so(results: Results) -> None:

@@ -152,7 +152,7 @@ class _Attempt:
         self.began = time.monotonic()  # with the cell in hand
         self.deadline = self.began + _BETWEEN_CELLS
         self.answered = 0
-        self.unreadable: str | None = None  # the last line that was not taken
+        self.unreadable: str | None = None  # the first line since the last answer that was not taken
 
     def make(self) -> None:
         with process.scratch_folder() as folder:
@@ -203,17 +203,20 @@ class _Attempt:
             case records.Observed(observation) if observation.cell == self.in_hand:
                 self._answer(observation)
             case records.Observed(observation):
-                self.unreadable = f"an answer about a cell that was not in hand: {label(observation.cell)}"
+                self._refuse(f"an answer about a cell that was not in hand: {label(observation.cell)}")
             case records.Unreadable(reason, text):
-                self.unreadable = f"{reason}: {text}"
+                self._refuse(f"{reason}: {text}")
             case records.Ended():
                 self.deadline = time.monotonic() + _TO_END
 
     def _answer(self, observation: Observation) -> None:
         self.answered += 1
-        self.in_hand = None
+        self.in_hand = self.unreadable = None
         self.deadline = time.monotonic() + _BETWEEN_CELLS
         self.runner.record(observation)
+
+    def _refuse(self, line: str) -> None:
+        self.unreadable = self.unreadable or line
 
     def _give_up_in_hand(self) -> None:
         """The process went on to the next cell, and what it said of this one could not be read."""
