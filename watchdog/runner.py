@@ -140,9 +140,10 @@ def _finish(futures: Iterable[Future[None]]) -> None:
 class _Attempt:
     """One process, and the cell that it has in hand.
 
-    Code under watch runs in the process that writes the lines, and may write some itself. Whatever it writes, every
-    cell of the process gets exactly one observation, none of another process does, and only an answer about the cell
-    in hand is taken. Beyond that a process is believed: code that means to deceive can do so about its own cells.
+    Code under watch runs in children of the process that writes the lines, and for timing in that process itself, so
+    that it may write some. Whatever is written, every cell of the process gets exactly one observation, none of another
+    process does, and only an answer about the cell in hand is taken. Beyond that a process is believed: code that means
+    to deceive can do so about its own cells.
     """
 
     def __init__(self, runner: Runner, job: Job, built: Built, cells: Sequence[Cell]) -> None:
