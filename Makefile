@@ -38,7 +38,7 @@ format: $(READY)  ## Mend what the linter can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-screenshots: $(READY)  ## Renew the pictures in docs/images (needs Chromium)
+screenshots: watch  ## Renew the pictures in docs/images from a run (needs Chromium)
 	$(BIN)/python -m tests.screenshots
 
 clean:  ## Remove what was made here (environments stay in the user's cache; see `watchdog environments prune`)
