@@ -11,12 +11,14 @@ import os
 import select
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable
 
 from .emit import Fault, Observed
 
 _CHUNK = 65_536
+_TO_LEAVE = 5.0  # seconds
 _QUOTED = 200  # characters of an answer that cannot be read
 _private: list[int] = []
 
@@ -88,14 +90,13 @@ class Worker:
         return observed
 
     def end(self) -> None:
-        """End the child and free what it holds; a later question starts another."""
+        """Let the child end, and free what it holds, a device perhaps; a later question starts another."""
         for descriptor in (self._asking, self._reading):
             if descriptor >= 0:
                 os.close(descriptor)
         self._asking = self._reading = -1
         if self._child is not None:
-            os.kill(self._child, signal.SIGKILL)
-            os.waitpid(self._child, 0)
+            _see_out(self._child)
             self._child = None
 
     def _start(self) -> None:
@@ -121,6 +122,17 @@ class Worker:
             traceback.print_exc()  # what could not be answered is the checks' own fault
         finally:
             os._exit(status)
+
+
+def _see_out(child: int) -> None:
+    """Wait for a child that has nothing left to read, and kill it when it stays."""
+    give_up = time.monotonic() + _TO_LEAVE
+    while time.monotonic() < give_up:
+        if os.waitpid(child, os.WNOHANG)[0]:
+            return
+        time.sleep(0.005)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
 
 
 def _await_line(child: int, reading: int) -> tuple[bytes, int | None]:
