@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from typing import Any
 
 from .. import execution, pallas
@@ -13,6 +14,7 @@ from ..subject import Subject
 CORES = 2  # races between cores show only with more than one
 _STATE = ("jax._src.pallas.mosaic.interpret.interpret_pallas_call", "jax._src.pallas.mosaic.interpret")
 _MESSAGES = 20
+_RACE = re.compile(r"\brace(?:s|d)?\b", re.IGNORECASE)  # and not any Traceback
 
 
 def probe(subject: Subject) -> Observed:
@@ -42,7 +44,7 @@ def detector() -> tuple[execution.Execution | None, str | None]:
 
 def is_race(error: Exception) -> bool:
     """Whether an exception is the detector's: from jax 0.12 on it raises what it finds."""
-    return "race" in str(error).lower()
+    return _RACE.search(str(error)) is not None
 
 
 def seen(subject: Subject, raised: Exception | None = None) -> Observed:
@@ -83,4 +85,4 @@ def _messages(subject: Subject) -> list[str]:
     sys.stdout.flush()
     log = subject.plan.scratch / f"{subject.cell.number}.log"
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return [line.strip() for line in lines if "RACE" in line.upper()]
+    return [line.strip() for line in lines if _RACE.search(line)]
