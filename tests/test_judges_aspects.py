@@ -322,3 +322,13 @@ def test_races_that_were_not_counted() -> None:
     """An interpreter that counts no races decides nothing."""
     verdict = verdict_of(seen(Check.RACES, OLD, races=None, mode="generic interpreter"))
     assert verdict.status is Status.INCONCLUSIVE
+
+
+def test_a_gradient_that_is_lost() -> None:
+    """No gradient is no fault, but to have had one under the baseline is."""
+    none = replace(skipped(Check.GRADIENTS, NEW), reason="has no gradient: ValueError: no rule")
+    had = seen(Check.GRADIENTS, OLD, mode="tpu interpreter", outputs=[output(1e-8)])
+    lost = verdict_of(none, had)
+    assert (lost.status, lost.kind, lost.suspect) == (Status.REGRESSED, "lost gradient", Suspect.LIBRARY)
+    never = replace(none, cell=replace(none.cell, pins=OLD))
+    assert verdict_of(none, never).status is Status.SKIPPED

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from watchdog.judges import compile as compiling
 from watchdog.judges import faults, imports, install, lower, memory, numerics, races, schedule, timing
+from watchdog.judges.suspects import blamed, suspect
 from watchdog.judges.view import KernelFacts, View, build_views
 from watchdog.judges.wording import one_line, sentence
 from watchdog.model import Check, Environment, Observation, Outcome, Status, Verdict
@@ -60,12 +61,27 @@ def exit_code(verdicts: Iterable[Verdict]) -> int:
 
 
 def _judge(view: View) -> list[Verdict]:
+    if _lost_its_gradient(view):
+        return [_without_gradient(view)]
     if view.candidate.outcome is Outcome.SKIPPED:
         return [view.verdict(Status.SKIPPED, one_line(view.candidate.reason or "", 300) or "skipped without a reason")]
     if view.candidate.outcome.is_fault:
         return [faults.judge(view)]
     verdicts = _JUDGES[view.cell.check](view)
     return [_repaired(view, verdict) for verdict in verdicts] if _was_broken(view) else verdicts
+
+
+def _lost_its_gradient(view: View) -> bool:
+    """Whether it could be differentiated under the baseline and cannot now; one that never could is skipped."""
+    reason = view.candidate.reason or ""
+    had_one = view.baseline is not None and view.baseline.outcome is Outcome.OBSERVED
+    return view.cell.check is Check.GRADIENTS and had_one and reason.startswith("has no gradient")
+
+
+def _without_gradient(view: View) -> Verdict:
+    who = suspect(view, before=False, native=None)
+    parts = [view.candidate.reason, f"{view.against} had one", blamed(view, who, before=False)]
+    return view.verdict(Status.REGRESSED, sentence(parts), kind="lost gradient", suspect=who)
 
 
 def _was_broken(view: View) -> bool:
