@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from watchdog import pins as pinning
 from watchdog.config import Config, Kernel
-from watchdog.environments import BuildFailed, Built, EnvironmentCache, Progress
+from watchdog.environments import BuildFailed, Built, EnvironmentCache
 from watchdog.errors import UsageError
 from watchdog.model import Environment, Fault, Observation, Outcome
 from watchdog.pins import Lock, PinsRequest, Unresolvable
@@ -47,15 +47,14 @@ class Installer:
     uv: Uv
     refresh: bool
 
-    def install(self, request: EnvironmentRequest, progress: Progress) -> Installed:
+    def install(self, request: EnvironmentRequest) -> Installed:
         """Never raises for what is wrong with the pins: that is the observation."""
         began = time.monotonic()
-        lock = self._lock(self._asked(request), progress)
+        lock = self._lock(self._asked(request))
         if isinstance(lock, Unresolvable):
             fault = Fault(kind=f"unresolvable: {lock.reason}", message=lock.explanation)
             return self._without(request, fault, lock.log, began, None)
-        progress(f"installing {request.pins}")
-        built = self.cache.build(lock, progress)
+        built = self.cache.build(lock)
         if isinstance(built, BuildFailed):
             fault = Fault(kind=f"not installed: {built.stage}", message=built.explanation)
             return self._without(request, fault, built.log, began, lock)
@@ -71,14 +70,13 @@ class Installer:
             root=self.config.root,
         )
 
-    def _lock(self, asked: PinsRequest, progress: Progress) -> Lock | Unresolvable:
+    def _lock(self, asked: PinsRequest) -> Lock | Unresolvable:
         """The stored lock of this request, or a new one. A lock file and a local project are read anew: they may change."""
         stored = None if self.refresh or asked.lock else reader.find_lock(self.store, asked.key)
         if stored is not None:
             kept = pinning.read_lock(stored.text, stored.python, asked.root, self.uv)
             if isinstance(kept, Lock) and not any(entry.folder for entry in kept.entries):
                 return kept
-        progress(f"resolving {asked.name}")
         try:
             lock = pinning.resolve(asked, self.uv)
         except UsageError as error:

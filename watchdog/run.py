@@ -123,7 +123,7 @@ def _install(store: Store, started: Started, installer: Installer, progress: Pro
 def _install_one(installer: Installer, request: EnvironmentRequest, progress: Progress) -> Installed:
     for cell in request.install_cells:
         progress.started(label(cell))
-    return installer.install(request, lambda _message: None)
+    return installer.install(request)
 
 
 def _ask(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,16 @@ from ..subject import Subject
 from .numerics import Function, compare
 
 _COTANGENT_STREAM = 1_000_000  # random streams of cotangents begin beyond those of any argument
-_HAS_NONE = ("reverse-mode", "Linearization failed", "differentiat", "jvp", "Differentiation rule", "transpose")
+# jax's own words for a function that nobody made differentiable; any other error is the gradient's own fault.
+_SAID_BY_JAX = (
+    "does not support reverse-mode autodiff",
+    "Reverse-mode differentiation does not work",
+    "do not support JVP",
+    "No JVP defined",
+    "Differentiation rule for",
+)
+# Pallas tries to derive the body by itself. With a grid or scratch memory that ends in a bare AssertionError.
+_DERIVED_BY_PALLAS = "_pallas_call_jvp_rule"
 
 
 def probe(subject: Subject) -> Observed:
@@ -34,10 +44,18 @@ def probe(subject: Subject) -> Observed:
             lambda function: _vjp(function, arguments, cotangents),
         )
     except Exception as error:
-        if isinstance(error, NotHereError) or not any(text in str(error) for text in _HAS_NONE):
+        if isinstance(error, NotHereError) or not defines_none(error):
             raise
-        message = f"has no gradient: {type(error).__name__}: {str(error).splitlines()[0][:200]}; differentiate = [] says that none is meant"
+        said = (str(error).splitlines() or ["Pallas cannot derive its body"])[0][:200]
+        message = f"has no gradient: {said}; give it a custom_vjp, or say differentiate = [] where none is meant"
         raise NotHereError(message) from error
+
+
+def defines_none(error: Exception) -> bool:
+    """Whether an error of differentiating says that the function defines no gradient, and not that its gradient fails."""
+    frames = traceback.extract_tb(error.__traceback__)
+    derived = any(frame.name == _DERIVED_BY_PALLAS for frame in frames)
+    return derived or any(text in str(error) for text in _SAID_BY_JAX)
 
 
 def _differentiated(subject: Subject, positional: tuple[Any, ...]) -> tuple[int, ...]:

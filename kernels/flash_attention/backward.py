@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
-from . import forward
+from . import forward, windows
 from .blocks import LANES
 from .compat import VMEM, CompilerParams
 from .plan import Plan
@@ -56,26 +56,18 @@ def backward(given: forward.Operands, results: forward.Results, d_output: Any, *
 
 def _query_gradient(operands: Operands, plan: Plan) -> Any:
     """One block of queries meets the blocks of keys in turn."""
-    batch, heads, queries, head_dim = operands.query.shape
-    kv_heads, keys = operands.key.shape[1:3]
-    bq, bk = plan.blocks.query, plan.blocks.key
-
-    def kv_place(b: Any, h: Any, i: Any, j: Any) -> Any:
-        return b, jax.lax.div(h, heads // kv_heads), plan.mask.last_key_block(i, j), 0
-
-    query_block = pl.BlockSpec((None, None, bq, head_dim), lambda b, h, i, _: (b, h, i, 0))
-    kv_block = pl.BlockSpec((None, None, bk, head_dim), kv_place)
-    row_block = pl.BlockSpec((None, None, 1, bq), lambda b, h, i, _: (b, h, 0, i))
+    bq, head_dim = plan.blocks.query, operands.query.shape[-1]
+    see = windows.by_query(operands.query, operands.key, plan)
     call = pl.pallas_call(
         partial(_query_kernel, plan=plan),
         name="flash_attention_backward_query",
-        grid=(batch, heads, queries // bq, keys // bk),
+        grid=see.grid,
         in_specs=[
             Operands(
-                query=query_block, key=kv_block, value=kv_block, d_output=query_block, lse=row_block, delta=row_block
+                query=see.query, key=see.key_value, value=see.key_value, d_output=see.query, lse=see.row, delta=see.row
             )
         ],
-        out_specs=query_block,
+        out_specs=see.query,
         out_shape=jax.ShapeDtypeStruct(operands.query.shape, operands.query.dtype),
         scratch_shapes=[
             QueryScratch(

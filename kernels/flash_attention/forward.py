@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
 
+from . import windows
 from .blocks import LANES
 from .compat import VMEM, CompilerParams
 from .mask import HIDDEN
@@ -47,21 +48,14 @@ class Scratch(NamedTuple):
 def forward(operands: Operands, *, plan: Plan) -> Results:
     """The attention of whole blocks, and the log-sum-exp that the backward pass needs."""
     batch, heads, queries, head_dim = operands.query.shape
-    kv_heads, keys = operands.key.shape[1:3]
-    bq, bk = plan.blocks.query, plan.blocks.key
-
-    def kv_place(b: Any, h: Any, i: Any, j: Any) -> Any:
-        return b, jax.lax.div(h, heads // kv_heads), plan.mask.last_key_block(i, j), 0
-
-    query_block = pl.BlockSpec((None, None, bq, head_dim), lambda b, h, i, _: (b, h, i, 0))
-    kv_block = pl.BlockSpec((None, None, bk, head_dim), kv_place)
-    row_block = pl.BlockSpec((None, None, 1, bq), lambda b, h, i, _: (b, h, 0, i))
+    bq = plan.blocks.query
+    see = windows.by_query(operands.query, operands.key, plan)
     call = pl.pallas_call(
         partial(_kernel, plan=plan),
         name="flash_attention_forward",
-        grid=(batch, heads, queries // bq, keys // bk),
-        in_specs=[Operands(query=query_block, key=kv_block, value=kv_block)],
-        out_specs=[Results(output=query_block, lse=row_block)],
+        grid=see.grid,
+        in_specs=[Operands(query=see.query, key=see.key_value, value=see.key_value)],
+        out_specs=[Results(output=see.query, lse=see.row)],
         out_shape=[
             Results(
                 output=jax.ShapeDtypeStruct(operands.query.shape, operands.query.dtype),
