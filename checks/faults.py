@@ -29,6 +29,7 @@ SENTENCE = {
 _TRACEBACK_LIMIT = 12_000  # characters; the end says most
 _CHECKS = str(Path(__file__).parent)
 _RUNNERS = ("/_pytest/", "/pluggy/", "/pytest_benchmark/")
+_STDLIB = sysconfig.get_paths()["stdlib"]
 _LIBRARIES = ("jax", "jaxlib", "numpy", "ml_dtypes", "scipy", "opt_einsum")
 
 
@@ -139,7 +140,7 @@ def is_library(filename: str) -> bool:
     _, installed, within = filename.rpartition("/site-packages/")
     if installed:
         return within.partition("/")[0] in _LIBRARIES
-    return filename.startswith(("<", sysconfig.get_paths()["stdlib"]))
+    return filename.startswith(("<", _STDLIB))
 
 
 def short_path(filename: str) -> str:

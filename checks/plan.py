@@ -30,16 +30,18 @@ class Case:
     args: list[str]
     kwargs: dict[str, Any]
     seed: int
+    length: int | None  # the size of the dimensions that `shapes` varies; None: the largest
 
 
 @dataclass(frozen=True)
 class PlannedCell:
-    """One question: `case` and `target` are empty where the check does not distinguish them."""
+    """One question: `case`, `target` and `scenario` are empty where the check does not distinguish them."""
 
     number: int
     check: str
     case: str
     target: str
+    scenario: str
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class Plan:
     host: str
     platform: str  # where this process computes: "cpu", or the host's
     interpret_limit: float
+    memory_budget: float  # seconds of calls in one memory scenario of a slow kernel
     scratch: Path
 
     @classmethod
@@ -68,5 +71,6 @@ class Plan:
             host=document["host"],
             platform=document["platform"],
             interpret_limit=document["interpret_limit"],
+            memory_budget=document["memory_budget"],
             scratch=Path(document["scratch"]),
         )

@@ -1,7 +1,7 @@
-"""jax's device memory profile: a gzipped pprof message, whose samples carry the stack that made each buffer.
+"""jax's device memory profile: a gzipped pprof message, whose samples carry the stack that made each thing.
 
-Only the fields needed are decoded: samples (values, locations), locations (lines), functions (names, files) and the
-string table, by the numbers in pprof's profile.proto.
+Only the fields needed are decoded: samples (values, locations, labels), locations (lines), functions (names, files) and
+the string table, by the numbers in pprof's profile.proto. Buffers and executables are kept apart by their label `kind`.
 """
 
 from __future__ import annotations
@@ -9,94 +9,152 @@ from __future__ import annotations
 import gzip
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .faults import is_library, is_machinery, short_path
 
+BUFFER, EXECUTABLE = "buffer", "executable"
 _SAMPLE, _LOCATION, _FUNCTION, _STRING = 2, 4, 5, 6
 _SITES = 5
+_FRAMES = 5
+_UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Where something was made: the line to name, and the user's frames from there outwards."""
+
+    where: str
+    frames: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Objects and bytes that are alive, by the line that allocated them."""
+    """Objects and bytes that are alive, by kind and by the stack that made them."""
 
-    objects: Counter[str]
-    bytes: Counter[str]
+    objects: Counter[tuple[str, Stack]] = field(default_factory=Counter)
+    bytes: Counter[tuple[str, Stack]] = field(default_factory=Counter)
+
+    def totals(self, kind: str) -> tuple[int, int]:
+        """Count and bytes of all buffers, or of all executables. Two wrappers of one buffer count once."""
+        return self._sum(self.objects, kind), self._sum(self.bytes, kind)
+
+    def _sum(self, counts: Counter[tuple[str, Stack]], kind: str) -> int:
+        return sum(count for (found, _), count in counts.items() if found == kind)
+
+
+@dataclass
+class Tables:
+    """What samples refer to by number."""
+
+    strings: list[str] = field(default_factory=list)
+    functions: dict[int, int] = field(default_factory=dict)  # id → file name
+    locations: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # id → (function, line)
+    samples: list[bytes] = field(default_factory=list)
+
+    def text(self, number: int) -> str:
+        return self.strings[number] if 0 <= number < len(self.strings) else ""
 
 
 def take() -> Profile:
     """What is alive now on all devices."""
     import jax
 
-    return _summed(gzip.decompress(jax.profiler.device_memory_profile()))
+    return read(gzip.decompress(jax.profiler.device_memory_profile()))
 
 
 def growth(before: Profile, after: Profile) -> list[dict[str, Any]]:
-    """The lines whose allocations are more than they were, most bytes first."""
-    objects = after.objects - before.objects
-    grown = sorted(objects, key=lambda line: after.bytes[line] - before.bytes[line], reverse=True)
-    return [
-        {"where": line, "bytes": after.bytes[line] - before.bytes[line], "objects": objects[line]}
-        for line in grown[:_SITES]
+    """What there is more of than before, most bytes first; `share` is that of its kind's whole growth."""
+    grown = [key for key in after.objects if after.objects[key] > before.objects[key]]
+    totals = Counter[str]()
+    for key in grown:
+        totals[key[0]] += after.objects[key] - before.objects[key]
+    sites = [
+        {
+            "kind": kind,
+            "where": stack.where,
+            "bytes": after.bytes[kind, stack] - before.bytes[kind, stack],
+            "objects": after.objects[kind, stack] - before.objects[kind, stack],
+            "share": (after.objects[kind, stack] - before.objects[kind, stack]) / totals[kind],
+            "frames": list(stack.frames),
+        }
+        for kind, stack in grown
     ]
+    return sorted(_merged(sites), key=lambda site: (site["bytes"], site["objects"]), reverse=True)[: 2 * _SITES]
 
 
-def _summed(message: bytes) -> Profile:
-    strings: list[str] = []
-    functions: dict[int, tuple[int, int]] = {}
-    locations: dict[int, list[tuple[int, int]]] = {}
-    samples: list[tuple[list[int], list[int]]] = []
-    for number, value in _fields(message):
-        if number == _STRING:
-            strings.append(bytes(value).decode("utf-8", errors="replace"))
-        elif number == _FUNCTION:
-            entry = dict(_fields(value))
-            functions[entry[1]] = (entry.get(2, 0), entry.get(4, 0))
-        elif number == _LOCATION:
-            parts = list(_fields(value))
-            lines = [dict(_fields(part)) for field, part in parts if field == 4]  # noqa: PLR2004  # Location.line
-            locations[dict(parts)[1]] = [(line.get(1, 0), line.get(2, 0)) for line in lines]
-        elif number == _SAMPLE:
-            samples.append(_sample(value))
-    profile = Profile(Counter(), Counter())
-    for stack, (count, size, *_) in samples:
-        line = _line(stack, locations, functions, strings)
-        profile.objects[line] += count
-        profile.bytes[line] += size
+def _merged(sites: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One line shows up under several stacks: they are told once, with the frames of the heaviest."""
+    by_line: dict[tuple[str, str], dict[str, Any]] = {}
+    for site in sorted(sites, key=lambda site: site["bytes"], reverse=True):
+        told = by_line.setdefault((site["kind"], site["where"]), site)
+        if told is not site:
+            for name in ("bytes", "objects", "share"):
+                told[name] += site[name]
+    return list(by_line.values())
+
+
+def read(message: bytes) -> Profile:
+    """A decompressed profile."""
+    tables = _tables(message)
+    profile = Profile()
+    stacks: dict[tuple[int, ...], Stack] = {}
+    for sample in tables.samples:
+        locations, values, kind = _sample(sample, tables)
+        stack = stacks.get(locations)
+        if stack is None:
+            stack = stacks[locations] = _stack(locations, tables)
+        profile.objects[kind, stack] += values[0]
+        profile.bytes[kind, stack] += values[1]
     return profile
 
 
-def _sample(message: bytes) -> tuple[list[int], list[int]]:
-    """(location ids, innermost first; values: objects, bytes)."""
+def _tables(message: bytes) -> Tables:
+    tables = Tables()
+    for number, value in _fields(message):
+        if number == _STRING:
+            tables.strings.append(bytes(value).decode("utf-8", errors="replace"))
+        elif number == _FUNCTION:
+            entry = dict(_fields(value))
+            tables.functions[entry[1]] = entry.get(4, 0)
+        elif number == _LOCATION:
+            parts = list(_fields(value))
+            lines = [dict(_fields(part)) for name, part in parts if name == 4]  # noqa: PLR2004  # Location.line
+            tables.locations[dict(parts)[1]] = [(line.get(1, 0), line.get(2, 0)) for line in lines]
+        elif number == _SAMPLE:
+            tables.samples.append(value)
+    return tables
+
+
+def _sample(message: bytes, tables: Tables) -> tuple[tuple[int, ...], list[int], str]:
+    """(location ids, innermost first; values: objects, bytes; kind)."""
     stack: list[int] = []
     values: list[int] = []
+    kind = BUFFER
     for number, value in _fields(message):
-        target = {1: stack, 2: values}.get(number)
-        if target is not None:
+        if number == 3:  # noqa: PLR2004  # Sample.label
+            label = dict(_fields(value))
+            kind = tables.text(label.get(2, 0)) if tables.text(label.get(1, 0)) == "kind" else kind
+        elif number in (1, 2):
+            target = stack if number == 1 else values
             target += [value] if isinstance(value, int) else list(_varints(value))
-    return stack, [*values, 0, 0][: max(2, len(values))]
+    return tuple(stack), [*values, 0, 0][: max(2, len(values))], kind
 
 
-def _line(
-    stack: list[int],
-    locations: dict[int, list[tuple[int, int]]],
-    functions: dict[int, tuple[int, int]],
-    strings: list[str],
-) -> str:
-    """The innermost line of the user's code on a stack, else the innermost of all."""
-    innermost = None
-    for location in stack:
-        for function, line in locations.get(location, ()):
-            filename = strings[functions.get(function, (0, 0))[1]]
+def _stack(locations: tuple[int, ...], tables: Tables) -> Stack:
+    """Named by the innermost line of the user's code, else by the innermost of all."""
+    innermost, own = None, []
+    for location in locations:
+        for function, line in tables.locations.get(location, ()):
+            filename = tables.text(tables.functions.get(function, 0))
             if is_machinery(filename):
                 continue
-            place = f"{short_path(filename)}:{line}" if filename else "unknown"
+            place = f"{short_path(filename)}:{line}" if filename else _UNKNOWN
             innermost = innermost or place
             if filename and not is_library(filename):
-                return place
-    return innermost or "unknown"
+                own.append(place)
+    return Stack(own[0] if own else innermost or _UNKNOWN, tuple(own[:_FRAMES]))
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:

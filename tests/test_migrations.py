@@ -19,19 +19,20 @@ from watchdog.errors import UsageError
 from watchdog.model import Cell, Check, Environment, Observation, Outcome, Package, Status, Verdict
 from watchdog.rooms import room
 from watchdog.store import alembic_commands, open_store, reader, sqlite_file, writer
+from watchdog.store.series import pack
 from watchdog.store.tables import HEAD, REVISION_TABLE, Base
 from watchdog.store.upgrade import Migrations
 
 PROGRAM = Path(__file__).parents[1]
 URL = "sqlite:///watchdog.db"
-CELL = Cell("flash", "custom", "small", "next", "host", Check.MEMORY)
+CELL = Cell("flash", "custom", "small", "next", "host", Check.MEMORY, "steady")
 
 NEXT_MIGRATION = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "0003"
+down_revision = "0002"
 
 
 def upgrade():
@@ -46,11 +47,11 @@ def downgrade():
 """
 
 
-def migrations_to_0002(folder: Path, *, also: str = "pass") -> Migrations:
+def migrations_to_the_next(folder: Path, *, also: str = "pass") -> Migrations:
     """The shipped migrations and one more, which rebuilds a table that others point at."""
     shutil.copytree(room("migrations"), folder)
-    (folder / "versions" / "0002_note.py").write_text(NEXT_MIGRATION.format(also=also), encoding="utf-8")
-    return Migrations(folder, "0002")
+    (folder / "versions" / "0003_note.py").write_text(NEXT_MIGRATION.format(also=also), encoding="utf-8")
+    return Migrations(folder, "0003")
 
 
 def fill(root: Path) -> str:
@@ -181,12 +182,12 @@ class TestMigrating:
         """After a migration that rebuilds a table every row is there, and the copy is the old store, whole."""
         run = fill(tmp_path)
         before = contents(tmp_path / "watchdog.db")
-        with open_store(URL, root=tmp_path, migrations=migrations_to_0002(tmp_path / "m")):
+        with open_store(URL, root=tmp_path, migrations=migrations_to_the_next(tmp_path / "m")):
             pass
-        copy = tmp_path / "watchdog.db.before-0002"
+        copy = tmp_path / "watchdog.db.before-0003"
 
         assert contents(tmp_path / "watchdog.db") == before
-        assert (revision(tmp_path / "watchdog.db"), revision(copy)) == ("0002", "0001")
+        assert (revision(tmp_path / "watchdog.db"), revision(copy)) == ("0003", HEAD)
         with open_store(f"sqlite:///{copy}", root=tmp_path) as store:
             assert [observation.cell for observation in reader.observations(store, run)] == [CELL]
         assert contents(copy) == before
@@ -195,22 +196,22 @@ class TestMigrating:
         """The copy holds what was committed and not yet moved from the write-ahead log into the file."""
         run = fill(tmp_path)
         with open_store(URL, root=tmp_path) as still_open:
-            late = Cell("flash", "custom", "late", "next", "host", Check.MEMORY)
+            late = Cell("flash", "custom", "late", "next", "host", Check.MEMORY, "steady")
             writer.record_observation(still_open, run, Observation(late, Outcome.OBSERVED))
             assert (tmp_path / "watchdog.db-wal").stat().st_size > 0
-            open_store(URL, root=tmp_path, migrations=migrations_to_0002(tmp_path / "m")).close()
+            open_store(URL, root=tmp_path, migrations=migrations_to_the_next(tmp_path / "m")).close()
 
-        assert len(contents(tmp_path / "watchdog.db.before-0002")["observations"]) == 2
+        assert len(contents(tmp_path / "watchdog.db.before-0003")["observations"]) == 2
 
     def test_down_on_a_store_with_data_gives_the_store_from_before(self, tmp_path: Path) -> None:
         """Up and down again leaves every row as it was."""
         fill(tmp_path)
-        path, migrations = tmp_path / "watchdog.db", migrations_to_0002(tmp_path / "m")
+        path, migrations = tmp_path / "watchdog.db", migrations_to_the_next(tmp_path / "m")
         before = contents(path)
         open_store(URL, root=tmp_path, migrations=migrations).close()
         engine = sqlite_file.engine(path, foreign_keys=False)
         with sqlite_file.immediate(engine).begin() as connection:
-            alembic_commands.downgrade(connection, migrations.folder, "0001")
+            alembic_commands.downgrade(connection, migrations.folder, HEAD)
         engine.dispose()
 
         assert contents(path) == before
@@ -230,33 +231,33 @@ class TestMigrating:
         """Half a migration is rolled back, and the message says where the copy is and how to go back to it."""
         fill(tmp_path)
         before = contents(tmp_path / "watchdog.db")
-        copy = tmp_path / "watchdog.db.before-0002"
+        copy = tmp_path / "watchdog.db.before-0003"
 
         with pytest.raises(UsageError) as failure:
-            open_store(URL, root=tmp_path, migrations=migrations_to_0002(tmp_path / "m", also=also))
+            open_store(URL, root=tmp_path, migrations=migrations_to_the_next(tmp_path / "m", also=also))
         assert reason in str(failure.value)
         assert f"A copy from before is {copy}: to go back to it, move it over watchdog.db" in str(failure.value)
         assert contents(tmp_path / "watchdog.db") == contents(copy) == before
-        assert revision(tmp_path / "watchdog.db") == "0001"
+        assert revision(tmp_path / "watchdog.db") == HEAD
         open_store(URL, root=tmp_path).close()
 
     def test_a_copy_is_never_replaced(self, tmp_path: Path) -> None:
         """A second attempt makes a second copy, because the first may be the only whole one."""
         fill(tmp_path)
-        (tmp_path / "watchdog.db.before-0002").write_bytes(b"precious")
-        open_store(URL, root=tmp_path, migrations=migrations_to_0002(tmp_path / "m")).close()
+        (tmp_path / "watchdog.db.before-0003").write_bytes(b"precious")
+        open_store(URL, root=tmp_path, migrations=migrations_to_the_next(tmp_path / "m")).close()
 
-        assert (tmp_path / "watchdog.db.before-0002").read_bytes() == b"precious"
-        assert revision(tmp_path / "watchdog.db.before-0002.2") == "0001"
+        assert (tmp_path / "watchdog.db.before-0003").read_bytes() == b"precious"
+        assert revision(tmp_path / "watchdog.db.before-0003.2") == HEAD
 
     def test_several_starters_migrate_once(self, tmp_path: Path) -> None:
         """Four programs that meet an old store at once make one copy and run the migration once."""
         fill(tmp_path)
-        migrations = migrations_to_0002(tmp_path / "m")
+        migrations = migrations_to_the_next(tmp_path / "m")
         start = (
             "from pathlib import Path; from watchdog.store import open_store; "
             "from watchdog.store.upgrade import Migrations; "
-            f"m = Migrations(Path({str(migrations.folder)!r}), '0002'); "
+            f"m = Migrations(Path({str(migrations.folder)!r}), '0003'); "
             f"open_store({URL!r}, root=Path({str(tmp_path)!r}), migrations=m).close()"
         )
         starters = [
@@ -265,16 +266,75 @@ class TestMigrating:
         errors = [starter.communicate()[1] for starter in starters]
 
         assert errors == [b""] * 4
-        assert [path.name for path in tmp_path.glob("*.before-*")] == ["watchdog.db.before-0002"]
+        assert [path.name for path in tmp_path.glob("*.before-*")] == ["watchdog.db.before-0003"]
+
+
+class TestScenarios:
+    """Migration 0002 makes the scenario a part of a cell."""
+
+    def old_store(self, root: Path) -> Path:
+        """A store as 0001 left it, with a memory verdict of its one scenario and another check's."""
+        path = root / "watchdog.db"
+        engine = sqlite_file.engine(path, foreign_keys=False)
+        with sqlite_file.immediate(engine).begin() as connection:
+            alembic_commands.upgrade(connection, room("migrations"), "0001")
+        engine.dispose()
+        one = pack([1.0])
+        packed = (one.count, one.encoding, one.blob)
+        file = sqlite3.connect(path)
+        file.execute("INSERT INTO runs VALUES ('r', 's', NULL, 'finished', 0, '0', '{}', '{}')")
+        for number, check in enumerate(("memory", "lower"), 1):
+            cell = f"'k', 'custom', 'c', 'p', 'host', '{check}'"
+            scenario = "'steady'" if check == "memory" else "NULL"
+            file.execute(f"INSERT INTO planned_cells VALUES ({number}, 'r', {cell})")  # noqa: S608
+            file.execute(
+                f"INSERT INTO observations VALUES ({number}, 'r', {cell}, 'observed', NULL, NULL, '{{}}', '', 0, '')"  # noqa: S608
+            )
+            file.execute("INSERT INTO series VALUES (?, 'rss_bytes', ?, ?, ?)", (number, *packed))
+            file.execute(
+                f"INSERT INTO verdicts VALUES ({number}, 'r', 'id', {cell}, 'pass', 'well', NULL, {scenario}, "  # noqa: S608
+                "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)"
+            )
+        file.commit()
+        file.close()
+        return path
+
+    def test_memory_becomes_steady_and_nothing_else_has_a_scenario(self, tmp_path: Path) -> None:
+        """Every old row is there, each with the scenario that it meant."""
+        self.old_store(tmp_path)
+        with open_store(URL, root=tmp_path) as store:
+            seen = {one.cell.check: one.cell.scenario for one in reader.observations(store, "r")}
+            judged = {one.cell.check: one.scenario for one in reader.verdicts(store, "r")}
+
+        assert seen == {Check.MEMORY: "steady", Check.LOWER: ""}
+        assert judged == {Check.MEMORY: "steady", Check.LOWER: None}
+
+    def test_down_leaves_out_only_what_the_older_schema_cannot_hold(self, tmp_path: Path) -> None:
+        """A scenario that 0001 did not know goes, with its series; the others stay, and up again works."""
+        path = self.old_store(tmp_path)
+        with open_store(URL, root=tmp_path) as store:
+            eager = Cell("k", "custom", "c", "p", "host", Check.MEMORY, "eager")
+            writer.record_observation(store, "r", Observation(eager, Outcome.OBSERVED, series={"rss_bytes": [1.0]}))
+        engine = sqlite_file.engine(path, foreign_keys=False)
+        with sqlite_file.immediate(engine).begin() as connection:
+            alembic_commands.downgrade(connection, room("migrations"), "0001")
+        engine.dispose()
+        file = sqlite3.connect(path)
+        counts = [file.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in ("observations", "series")]
+        file.close()
+
+        assert counts == [2, 2]
+        with open_store(URL, root=tmp_path) as store:
+            assert len(reader.observations(store, "r")) == 2
 
 
 class TestRefusing:
     def test_a_newer_database_is_refused_untouched(self, tmp_path: Path) -> None:
         """An older program says that the store is newer, and what to do; the file keeps every byte."""
-        open_store(URL, root=tmp_path, migrations=migrations_to_0002(tmp_path / "m")).close()
+        open_store(URL, root=tmp_path, migrations=migrations_to_the_next(tmp_path / "m")).close()
         before = digest(tmp_path / "watchdog.db")
 
-        expected = r"watchdog\.db: written by a newer kernel-watchdog \(its schema is 0002, .* up to 0001\); upgrade"
+        expected = r"watchdog\.db: written by a newer kernel-watchdog \(its schema is 0003, .* up to 0002\); upgrade"
         with pytest.raises(UsageError, match=expected):
             open_store(URL, root=tmp_path)
         assert digest(tmp_path / "watchdog.db") == before

@@ -214,7 +214,7 @@ class TestNumbers:
 numbers = st.floats() | st.integers(-(2**60), 2**60)
 maybe_text = st.none() | text
 cells = st.builds(
-    Cell, text, text, text, text.filter(bool), st.sampled_from(["", "host", "tpu:v5e"]), st.sampled_from(Check)
+    Cell, text, text, text, text.filter(bool), st.sampled_from(["", "host", "tpu:v5e"]), st.sampled_from(Check), text
 )
 verdicts = st.builds(
     Verdict,
@@ -222,7 +222,6 @@ verdicts = st.builds(
     st.sampled_from(Status),
     text.filter(bool),
     baseline=maybe_text,
-    scenario=maybe_text,
     signal=maybe_text,
     kind=maybe_text,
     suspect=st.none() | st.sampled_from(Suspect),
@@ -243,11 +242,10 @@ class TestDocument:
     def test_a_verdict_reads_as_the_design_shows_it(self) -> None:
         """The design's own example comes out key for key."""
         verdict = Verdict(
-            Cell("flash_attention", "custom", "prefill_2k_causal", "next", "host", Check.MEMORY),
+            Cell("flash_attention", "custom", "prefill_2k_causal", "next", "host", Check.MEMORY, "steady"),
             Status.REGRESSED,
             "leaks one 16 KiB array per call, kept alive by _cache in my_kernel.py:12",
             baseline="current",
-            scenario="steady",
             signal="device_bytes",
             kind="leak",
             suspect=Suspect.KERNEL,

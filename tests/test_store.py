@@ -40,7 +40,7 @@ from watchdog.store import Lock, Past, RunState, Store, open_store, reader, writ
 from watchdog.store.series import DELTA, FLOAT, Packed, pack, unpack
 
 PROGRAM = Path(__file__).parents[1]
-CELL = Cell("flash", "custom", "small", "next", "host", Check.MEMORY)
+CELL = Cell("flash", "custom", "small", "next", "host", Check.MEMORY, "steady")
 
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 words = text.filter(lambda value: value not in ("nan", "inf", "-inf"))
@@ -340,7 +340,6 @@ class TestVerdicts:
         Status.REGRESSED,
         "leaks",
         baseline="current",
-        scenario="steady",
         signal="device_bytes",
         kind="leak",
         suspect=Suspect.KERNEL,
@@ -466,10 +465,11 @@ class TestQueries:
     @pytest.mark.parametrize("query", documented("sql"))
     def test_every_documented_query_works(self, store: Store, query: str) -> None:
         """The queries that docs/store.md shows run on a real store and find what is there."""
-        missing = Cell("flash_attention", "custom", "small", "next", "host", Check.MEMORY)
-        compiled, failed = replace(missing, check=Check.COMPILE), replace(missing, check=Check.LOWER)
+        missing = Cell("flash_attention", "custom", "small", "next", "host", Check.MEMORY, "steady")
+        compiled = replace(missing, check=Check.COMPILE, scenario="")
+        failed = replace(compiled, check=Check.LOWER)
         run = begin(store)
-        leak = Verdict(missing, Status.REGRESSED, "leaks", scenario="steady", signal="device_bytes")
+        leak = Verdict(missing, Status.REGRESSED, "leaks", signal="device_bytes")
         writer.record_plan(store, run, [missing, compiled])
         writer.record_observation(store, run, Observation(compiled, Outcome.OBSERVED, data={"temp_bytes": 4096}))
         writer.record_observation(store, run, Observation(failed, Outcome.FAILED, fault=Fault("E", "no")))

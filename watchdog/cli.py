@@ -44,6 +44,9 @@ ImplementationOption = Annotated[
 ]
 TargetOption = Annotated[list[str] | None, typer.Option("--target", metavar="TARGET", help="Only this target.")]
 CheckOption = Annotated[list[str] | None, typer.Option("--check", metavar="CHECK", help="Only this check.")]
+ScenarioOption = Annotated[
+    list[str] | None, typer.Option("--scenario", metavar="NAME", help="Only this scenario of the memory check.")
+]
 JsonOption = Annotated[
     str | None, typer.Option("--json", metavar="FILE", help="Write the run as JSON; - for standard output.")
 ]
@@ -168,6 +171,7 @@ def run(
     implementation: ImplementationOption = None,
     target: TargetOption = None,
     check: CheckOption = None,
+    scenario: ScenarioOption = None,
     json_file: JsonOption = None,
     out: OutOption = None,
     resume: Annotated[bool, typer.Option("--resume", help="Finish the latest run that was stopped or killed.")] = False,
@@ -188,7 +192,8 @@ def run(
     from watchdog.store import reader
 
     loaded = _load(config)
-    selection = plan.Selection(*(tuple(given or ()) for given in (pins, kernel, case, implementation, target, check)))
+    chosen = (pins, kernel, case, implementation, target, check, scenario)
+    selection = plan.Selection(*(tuple(given or ()) for given in chosen))
     if resume and selection != plan.Selection():
         msg = "--resume finishes what a run began with; it takes no other selection"
         raise UsageError(msg)
@@ -265,6 +270,38 @@ def report(
     _say(f"Report: {page}")
     if open_page:
         typer.launch(page.as_uri())
+
+
+@app.command()
+def selftest(
+    *,
+    config: ConfigOption = None,
+    pins: PinsOption = None,
+    json_file: JsonOption = None,
+    quiet: QuietOption = False,
+    no_color: ColorOption = False,
+) -> None:
+    """Plant leaks of known size and look for them with the memory check, under the baseline pins.
+
+    Exit code: 0 all that the check says it can see was found and nothing else, 1 otherwise, 3 nothing was measured.
+    """
+    from watchdog import selftest as testing
+    from watchdog.publish.selftest_table import selftest_table
+    from watchdog.runner import Interrupted
+
+    loaded = _load_if_present(config)
+    _check_json(json_file)
+    console = _console(no_color=no_color)
+    try:
+        outcomes = testing.selftest(loaded, pins or (), _progress(console, quiet=quiet))
+    except Interrupted:
+        _say("stopped; a selftest keeps nothing")
+        raise typer.Exit(_INCOMPLETE) from None
+    if json_file is not None:
+        _write_json(testing.document(outcomes), json_file)
+    if not quiet:
+        selftest_table(outcomes, console)
+    raise typer.Exit(outcomes.exit_code)
 
 
 @environments_app.command("list")

@@ -31,16 +31,21 @@ from watchdog.config_values import (
     Name,
     Operations,
     ParameterName,
+    Price,
     PythonVersion,
+    Rate,
     RequirementText,
+    ScenarioName,
     Seconds,
+    ShortText,
+    Size,
     Target,
     Tolerance,
     absolute_requirement,
 )
 from watchdog.errors import ConfigError, UsageError
 from watchdog.mistakes import config_error, explain
-from watchdog.model import HOST, Check
+from watchdog.model import HOST, Check, Scenario, Service
 from watchdog.toml_lines import key_lines
 
 FILE_NAME = "watchdog.toml"
@@ -66,6 +71,8 @@ class Options(_Table):
     cell_memory: Bytes = 8 * 2**30
     environments: FilledText | None = None
     interpret_limit: Operations = 2e9  # floating point operations of the native implementation
+    scenarios: tuple[ScenarioName, ...] = tuple(Scenario)
+    memory_budget: Seconds = 15.0  # of calls in one memory scenario of a slow kernel; a fast one takes less
 
 
 class Pins(_Table):
@@ -83,6 +90,7 @@ class Case(_Table):
     args: tuple[ArgumentText, ...] = ()
     kwargs: Kwargs = {}
     seed: Index = 0
+    length: Size | None = None  # the size of the dimensions that the scenario `shapes` varies; None: the largest
 
 
 class Kernel(_Table):
@@ -101,6 +109,7 @@ class Kernel(_Table):
     differentiate: tuple[Index, ...] | None = None
     layout: Layout | None = None
     static: tuple[ParameterName, ...] | None = None  # None: all keyword arguments
+    scenarios: tuple[ScenarioName, ...] | None = None  # None: those of [watchdog]
 
     @property
     def implementations(self) -> dict[str, str]:
@@ -115,12 +124,23 @@ class Kernel(_Table):
         return self.layout or {}
 
 
+class ServiceTable(_Table):
+    """`[service]`: where the kernel serves, for what a leak costs there."""
+
+    calls_per_second: Rate
+    device_memory: Bytes | None = None  # None: what the observed machine has
+    price_per_hour: Price | None = None
+    currency: ShortText = "USD"
+    restart_minutes: Price = 5.0
+
+
 class _Document(_Table):
     """The whole file."""
 
     watchdog: Options = Options()
     pins: dict[Name, Pins] = {}
     kernel: tuple[Kernel, ...] = ()
+    service: ServiceTable | None = None
 
 
 class Config(_Document):
@@ -149,6 +169,11 @@ class Config(_Document):
         """The folder of the environment cache; None where the file leaves it to the program."""
         return self.absolute(self.watchdog.environments) if self.watchdog.environments else None
 
+    @property
+    def served(self) -> Service | None:
+        """Where the kernels serve, if the file says so."""
+        return None if self.service is None else Service(**self.service.model_dump())
+
     def absolute(self, path: str) -> Path:
         """A path of the file, made absolute."""
         return self.root / Path(path).expanduser()
@@ -164,6 +189,7 @@ _KEYS = {
     "[pins.NAME]": tuple(Pins.model_fields),
     "[[kernel]]": tuple(Kernel.model_fields),
     "[[kernel.case]]": tuple(Case.model_fields),
+    "[service]": tuple(ServiceTable.model_fields),
 }
 
 

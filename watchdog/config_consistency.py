@@ -43,7 +43,7 @@ def _empty_matrix(document: Mapping[str, Any]) -> Iterator[Mistake]:
     if document.get("kernel", []) == []:
         yield Mistake(("kernel",), "an empty matrix: no kernel; add a [[kernel]] table")
     options = document.get("watchdog", {})
-    for key in ("targets", "checks"):
+    for key in ("targets", "checks", "scenarios"):
         chosen = options.get(key) if isinstance(options, dict) else None
         if chosen == []:
             yield Mistake(("watchdog", key), f"an empty matrix: no {key}; name some, or leave the key out")
@@ -107,6 +107,8 @@ def _implementation_mistakes(place: Place, kernel: dict[str, Any]) -> Iterator[M
             yield Mistake((*place, "layout", name), f"no implementation has this name; {suggest(name, known)}")
     if isinstance(kernel.get("differentiate"), list):
         yield from _repeated(kernel["differentiate"], (*place, "differentiate"))
+    if isinstance(kernel.get("scenarios"), list):
+        yield from _repeated(kernel["scenarios"], (*place, "scenarios"))
 
 
 def _case_mistakes(place: Place, case: dict[str, Any], kernel: dict[str, Any]) -> Iterator[Mistake]:
@@ -115,9 +117,23 @@ def _case_mistakes(place: Place, case: dict[str, Any], kernel: dict[str, Any]) -
         yield Mistake((*place, "args"), "the kernel's 'inputs' makes the arguments; remove one of the two")
     if "inputs" not in kernel and args == []:
         yield Mistake((*place, "args"), "no arguments; write args = [\"f32[8,128]\"], or give the kernel 'inputs'")
+    yield from _strange_length(place, case.get("length"), args)
     if isinstance(args, list) and isinstance(differentiate, list) and "inputs" not in kernel:
         for index in differentiate:
             yield from _undifferentiable(place, args, index)
+
+
+def _strange_length(place: Place, length: Any, args: Any) -> Iterator[Mistake]:
+    """Whether `length` is a dimension of some argument. What is no number or no argument is told there."""
+    if not isinstance(length, int) or not isinstance(args, list):
+        return
+    try:
+        sizes = sorted({size for text in args for size in parse_argument(str(text)).shape})
+    except ValueError:
+        return
+    if length not in sizes:
+        known = ", ".join(map(str, sizes)) or "none: they are scalars"
+        yield Mistake((*place, "length"), f"no argument has a dimension of {length}; the dimensions are {known}")
 
 
 def _undifferentiable(place: Place, args: list[Any], index: Any) -> Iterator[Mistake]:

@@ -18,7 +18,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, ValidationInfo
 
 from watchdog.callspec import parse_argument
-from watchdog.model import HOST, Check
+from watchdog.model import HOST, Check, Scenario
 
 CUSTOM, NATIVE = "custom", "native"  # the implementations that every kernel has
 
@@ -27,6 +27,8 @@ TARGETS = (HOST, *(f"tpu:{generation}" for generation in TPU_GENERATIONS))
 
 OLDEST_PYTHON = (3, 10)  # the oldest that checks/ runs on
 LEAST_MEMORY = 64 * 2**20  # bytes; below it no Python process with jax can start
+
+_LONGEST_WORD = 10  # characters
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _DURATION = re.compile(r"(?:([0-9.]+) ?h)? ?(?:([0-9.]+) ?m)? ?(?:([0-9.]+) ?s)?")
@@ -105,6 +107,20 @@ def _check(value: Any) -> Check:
         msg = f"unknown check {value!r}; {suggest(str(value), Check)}"
         raise ValueError(msg)
     return Check(value)
+
+
+def _scenario(value: Any) -> Scenario:
+    if value not in tuple(Scenario):
+        msg = f"unknown scenario {value!r}; {suggest(str(value), Scenario)}"
+        raise ValueError(msg)
+    return Scenario(value)
+
+
+def _short_text(text: str) -> str:
+    if not 0 < len(text.strip()) <= _LONGEST_WORD or not text.isprintable():
+        msg = f"{text!r} must be printable text of 1 to {_LONGEST_WORD} characters"
+        raise ValueError(msg)
+    return text.strip()
 
 
 def _seconds(value: Any) -> float:
@@ -241,6 +257,8 @@ FunctionName = Annotated[str, AfterValidator(_function_name)]
 ParameterName = Annotated[str, AfterValidator(_identifier)]
 Target = Annotated[str, AfterValidator(_target)]
 CheckName = Annotated[Check, BeforeValidator(_check)]
+ScenarioName = Annotated[Scenario, BeforeValidator(_scenario)]
+ShortText = Annotated[str, AfterValidator(_short_text)]
 Seconds = Annotated[float, BeforeValidator(_seconds)]
 Bytes = Annotated[int, BeforeValidator(_bytes)]
 RequirementText = Annotated[str, AfterValidator(_requirement)]
@@ -254,4 +272,7 @@ Kwargs = Annotated[dict[str, Any], AfterValidator(_kwargs)]
 Layout = Annotated[str | dict[str, str], PlainValidator(_layout)]
 Tolerance = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Operations = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+Rate = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+Price = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+Size = Annotated[int, Field(strict=True, gt=0)]
 Index = Annotated[int, Field(strict=True, ge=0)]

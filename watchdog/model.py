@@ -27,6 +27,21 @@ class Check(StrEnum):
     TIMING = "timing"
 
 
+class Scenario(StrEnum):
+    """A way of using the kernel, in which the memory check watches it. A clean kernel can leak in one of them."""
+
+    STEADY = "steady"  # jitted once, called with the same shapes
+    EAGER = "eager"  # called as it stands
+    SHAPES = "shapes"  # lengths vary, as with documents
+    REBUILD = "rebuild"  # a closure, partial or method, jitted anew for each request
+    GRAD = "grad"  # its gradient
+    DONATE = "donate"  # each request gives its inputs away
+    ERRORS = "errors"  # every nth call raises, and the handler keeps going
+    THREADS = "threads"  # called from several threads
+    ASYNC = "async"  # many calls in flight
+    RELOAD = "reload"  # jax's caches cleared and the module imported anew
+
+
 class Status(StrEnum):
     """What a judge says of a cell. Ordered from what needs a person most to what needs one least."""
 
@@ -69,7 +84,7 @@ class Cell:
     """kernel × implementation × case × pins × target × check; parts that a check does not distinguish are empty.
 
     `install` knows only pins (and the kernels that share the environment: `kernel` is empty when all do),
-    `import` knows no case and no target.
+    `import` knows no case and no target. Only `memory` knows scenarios: each is asked and judged by itself.
     """
 
     kernel: str
@@ -78,12 +93,14 @@ class Cell:
     pins: str
     target: str
     check: Check
+    scenario: str = ""
 
     @property
     def address(self) -> str:
         """A stable, readable name of this cell, unique in a run."""
         parts = (self.kernel, self.implementation, self.case, self.pins, self.target, self.check.value)
-        return "/".join(part or "-" for part in parts)
+        scenario = [self.scenario] if self.scenario else []
+        return "/".join([*(part or "-" for part in parts), *scenario])
 
 
 @dataclass(frozen=True)
@@ -140,13 +157,12 @@ class Amount:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a judge says of one cell (or of one scenario or signal in it), against the baseline where there is one."""
+    """What a judge says of one cell (or of one signal in it), against the baseline where there is one."""
 
     cell: Cell
     status: Status
     summary: str  # one sentence for people; plain text, unescaped
     baseline: str | None = None  # name of the pins it was judged against
-    scenario: str | None = None
     signal: str | None = None
     kind: str | None = None
     suspect: Suspect | None = None
@@ -157,7 +173,22 @@ class Verdict:
     @property
     def id(self) -> str:
         """A stable address: the same finding has the same id in every run."""
-        return "/".join([self.cell.address, *(part for part in (self.scenario, self.signal) if part)])
+        return "/".join([self.cell.address, *([self.signal] if self.signal else [])])
+
+    @property
+    def scenario(self) -> str | None:
+        return self.cell.scenario or None
+
+
+@dataclass(frozen=True)
+class Service:
+    """Where the kernel serves: what a leak costs there."""
+
+    calls_per_second: float
+    device_memory: int | None  # bytes; None: what the observed machine has
+    price_per_hour: float | None
+    currency: str
+    restart_minutes: float
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any
 from watchdog.config import Config, Kernel
 from watchdog.config_values import NATIVE
 from watchdog.errors import UsageError
-from watchdog.model import HOST, Cell, Check, Observation, Outcome
+from watchdog.model import HOST, Cell, Check, Observation, Outcome, Scenario
 
 SCHEMA = 1
 
@@ -31,6 +31,7 @@ class Selection:
     implementations: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
+    scenarios: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, list[str]]:
         return {name: list(values) for name, values in vars(self).items()}
@@ -140,6 +141,7 @@ def cells(config: Config, selection: Selection) -> tuple[Cell, ...]:
 def _cells_of(config: Config, kernel: Kernel, implementation: str, pins: str, selection: Selection) -> Iterator[Cell]:
     """Import, then what one worker answers for all cases, then what each needs a process of its own."""
     targets, cases = _chosen("target", selection.targets, list(config.watchdog.targets)), _cases(kernel, selection)
+    scenarios = _chosen("scenario", selection.scenarios, _scenarios(config, kernel), list(Scenario))
     yield Cell(kernel.name, implementation, "", pins, "", Check.IMPORT)
     for case in cases:
         for target in targets:
@@ -151,7 +153,14 @@ def _cells_of(config: Config, kernel: Kernel, implementation: str, pins: str, se
                 yield Cell(kernel.name, implementation, case, pins, target, Check.SCHEDULE)
         if HOST in targets:
             for check in _ON_HOST_ONLY:
-                yield Cell(kernel.name, implementation, case, pins, HOST, check)
+                for scenario in scenarios if check is Check.MEMORY else ("",):
+                    yield Cell(kernel.name, implementation, case, pins, HOST, check, scenario)
+
+
+def _scenarios(config: Config, kernel: Kernel) -> list[str]:
+    """The memory scenarios of a kernel: its own, or else the general ones."""
+    chosen = config.watchdog.scenarios if kernel.scenarios is None else kernel.scenarios
+    return [scenario.value for scenario in chosen]
 
 
 def selected_pins(config: Config, selection: Selection) -> list[str]:
@@ -237,13 +246,14 @@ def _question(config: Config, kernel: Kernel, cell: Cell) -> tuple[object, ...]:
         cell.pins,
         cell.target,
         cell.check,
+        cell.scenario,
         kernel.path,
         config.absolute_requirements(kernel),
         kernel.implementations[cell.implementation],
         kernel.layouts.get(cell.implementation),
         kernel.inputs,
         kernel.static,
-        case and (case.args, json.dumps(case.kwargs, sort_keys=True, default=str), case.seed),
+        case and (case.args, case.length, json.dumps(case.kwargs, sort_keys=True, default=str), case.seed),
         cell.implementation == NATIVE,
         (kernel.native, kernel.layouts.get(NATIVE)) if cell.check in _BESIDE_NATIVE else None,
         (kernel.reference, kernel.differentiate) if cell.check in (Check.NUMERICS, Check.GRADIENTS) else None,
@@ -303,13 +313,20 @@ def document(
         "implementation": job.implementation,
         "cases": [case.model_dump(mode="json") for case in kernel.case if case.name in cases],
         "cells": [
-            {"number": number, "check": cell.check.value, "case": cell.case, "target": cell.target}
+            {
+                "number": number,
+                "check": cell.check.value,
+                "case": cell.case,
+                "target": cell.target,
+                "scenario": cell.scenario,
+            }
             for number, cell in numbered.items()
         ],
         "asked": sorted({cell.check.value for cell in asked}),
         "host": host,
         "platform": host if job.lane in (Lane.DEVICE, Lane.TIMING) else "cpu",
         "interpret_limit": config.watchdog.interpret_limit,
+        "memory_budget": config.watchdog.memory_budget,
         "scratch": str(scratch),
         "tools": str(tools),
     }

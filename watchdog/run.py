@@ -157,7 +157,9 @@ def side_by_side(cell_memory: int) -> int:
 def judge(store: Store, started: Started, installed: Sequence[Installed]) -> tuple[Verdict, ...]:
     """Judge what the run observed, and keep the verdicts."""
     facts = {
-        kernel.name: KernelFacts(own_packages(started.config, kernel, installed), kernel.tolerance)
+        kernel.name: KernelFacts(
+            own_packages(started.config, kernel, installed), kernel.tolerance, started.config.served
+        )
         for kernel in plan.selected_kernels(started.config, started.selection)
     }
     names = plan.selected_pins(started.config, started.selection)

@@ -289,7 +289,8 @@ def label(cell: Cell) -> str:
     """What people see of a cell while it runs."""
     subject = " ".join(part for part in (f"{cell.kernel}/{cell.implementation}".strip("/"), cell.case) if part)
     place = f"{cell.pins} {cell.target}".strip()
-    return f"{cell.check}: {subject or 'all kernels'} ({place})"
+    check = f"{cell.check} {cell.scenario}".rstrip()
+    return f"{check}: {subject or 'all kernels'} ({place})"
 
 
 def _tail(log: Path) -> str:

@@ -32,7 +32,7 @@ def probe(subject: Subject) -> Observed:
     import jax
 
     positional, keywords = subject.inputs()
-    arguments = _differentiated(subject, positional)
+    arguments = differentiated(subject, positional)
     outputs = jax.eval_shape(subject.function(), *positional, **keywords)
     cotangents = _cotangents(subject, outputs)
     try:
@@ -58,7 +58,8 @@ def defines_none(error: Exception) -> bool:
     return derived or any(text in str(error) for text in _SAID_BY_JAX)
 
 
-def _differentiated(subject: Subject, positional: tuple[Any, ...]) -> tuple[int, ...]:
+def differentiated(subject: Subject, positional: tuple[Any, ...]) -> tuple[int, ...]:
+    """The numbers of the arguments that have a gradient. Raises NotHereError when none has."""
     import jax
     import jax.numpy as jnp
 

@@ -1,96 +1,244 @@
-"""Does it keep memory from call to call? The steady scenario: jitted once, called with the same shapes.
+"""Does it keep memory from request to request?
 
-Equal blocks of calls; after each, the calls are waited for, the cyclic collector runs, and every counter is read.
-The collector is off inside a block, so that its moods do not show.
+The first look is a series of equal blocks. Where something seems to grow, the check goes on until it can say what the
+growth is: longer, with jax's caches cleared, with the collector at its own pace. Then it looks for the line and the
+holder (`evidence`).
 """
 
 from __future__ import annotations
 
 import gc
+import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from .. import execution, profile
-from ..emit import Observed
-from ..samplers import samplers
-from ..subject import Subject
+import psutil
 
-BLOCKS = 8  # the first fills caches and is dropped by the judge
-BUDGET = 0.4  # seconds of calls in all blocks together
-MOST_CALLS = 200  # per block
+from .. import artefacts, evidence, execution
+from ..emit import Observed
+from ..faults import NotHereError, StageError
+from ..scenarios import Requests, Service, serving
+from ..subject import Subject
+from ..watching import Watch
+
+BLOCKS = 12  # the first fills caches and is dropped by the judge
+MORE = 6  # blocks after a suspicion
+LEAST = 6  # blocks after which what grows in every one is plain enough for a slow kernel
+WARM_UP = 10  # requests, the first of which compiles
+WARM_UP_SECONDS = 1.0
+FAST_SECONDS = 2.5  # of calls in the first look of a fast kernel
+SIZES = (500, 200, 100)  # calls in a block of a fast kernel: whole shares of 1,000, and whole hundreds
+FIRST_LOOK = 0.7  # of the budget of a slow kernel; the rest is for what follows a suspicion
+HEAP_FLOOR, COARSE_FLOOR = 24.0, 512.0  # bytes per call, below which the heap is not worth a second look
+PERIOD = 2000  # calls in a series, below which only the coarse floor can be told from jax's own ups and downs
+FLAT = ("rss_bytes", "maps", "device_peak_bytes", "device_allocations", "device_largest_free_bytes", "blocks")
 
 
 def probe(subject: Subject) -> Observed:
     import jax
 
     positional, keywords = subject.inputs()
-    run = execution.plainly(subject)
+    run = _execution(subject)
+    settings = _collector()
     with run.active():
-        arrays = jax.device_put(positional)
-        jitted = jax.jit(subject.function())
+        service = Service(subject, subject.function(), jax.device_put(positional), keywords)
+        with serving(subject.cell.scenario, service) as requests:
+            watch, data = _watched(requests, subject.plan.memory_budget)
+            data["program"] = None if requests.program is None else artefacts.memory(requests.program())
+            data |= requests.facts
+    data |= {
+        "mode": run.mode,
+        "changes_collector": _collector() != settings,
+        "device_memory": _memory_here(),
+    }
+    return Observed("observed", data=data, series=watch.all_readings())
 
-        def call() -> None:
-            jax.block_until_ready(jitted(*arrays, **keywords))
 
-        call()
-        seconds = _seconds_of(call)
-        calls = max(1, min(MOST_CALLS, int(BUDGET / BLOCKS / max(seconds, 1e-6))))
-        series, sites = _blocks(call, calls)
-    return Observed(
-        "observed",
-        data={
-            "scenario": "steady",
-            "mode": run.mode,
+def _execution(subject: Subject) -> execution.Execution:
+    """How it is run here. What needs concrete values cannot be jitted, and is watched as it stands only.
+
+    Raises NotHereError for such an implementation in any scenario but `eager`.
+    """
+    try:
+        return execution.plainly(subject)
+    except StageError as error:
+        if error.stage != "trace" or not _needs_values(error.cause):
+            raise
+        if subject.cell.scenario != "eager":
+            message = "cannot be jitted, for it needs the values of its arguments; the scenario eager watches it"
+            raise NotHereError(message) from error
+        return execution.Execution(execution.DEVICE)
+
+
+def _needs_values(error: BaseException) -> bool:
+    return any("Concretization" in kind.__name__ or kind.__name__.startswith("Tracer") for kind in type(error).__mro__)
+
+
+def _watched(requests: Requests, budget: float) -> tuple[Watch, dict[str, Any]]:
+    """The first look, and what follows from a suspicion."""
+    seconds = _warmed_up(requests.call)
+    requests.settle()
+    calls = _calls_per_block(seconds, budget)
+    slow = calls * BLOCKS * seconds > 2 * FAST_SECONDS
+    watch = Watch(requests, BLOCKS + MORE + 2)
+    trail = evidence.Trail()
+    with _frozen():
+        own = watch.own_growth()
+        watch.sample()
+        watch.block(calls)
+        trail.begin()
+        while watch.samples <= BLOCKS and not (slow and _is_plain(watch)):
+            watch.block(calls)
+        data: dict[str, Any] = {
             "calls_per_block": calls,
-            "blocks": BLOCKS,
-            "call_seconds": seconds,
-            "sites": sites,
-        },
-        series=series,
-    )
+            "call_seconds": watch.calls_seconds / (calls * (watch.samples - 1)),
+            "sampling_seconds": watch.sampling_seconds / watch.samples,
+            "own_growth": own,
+        }
+        suspects = suspicious(watch, calls)
+        if suspects:
+            _go_on(watch, calls, budget if slow else FAST_SECONDS)
+            trail.follow()
+            data |= _told_apart(watch, calls, suspects)
+            if _waits(suspects):
+                trail.follow_cycles(watch, calls)
+            trail.retrace(requests, suspects, data["call_seconds"])
+            data["evidence"] = trail.found
+    data["blocks"] = watch.samples - 1
+    return watch, data
 
 
-def _seconds_of(call: Callable[[], None]) -> float:
-    began = time.perf_counter()
+def _warmed_up(call: Callable[[], None]) -> float:
+    """Some requests, the first of which compiles; the seconds that one takes afterwards."""
     call()
-    return time.perf_counter() - began
+    began = time.perf_counter()
+    done = 0
+    while done < WARM_UP and time.perf_counter() - began < WARM_UP_SECONDS:
+        call()
+        done += 1
+    return (time.perf_counter() - began) / done
 
 
-def _blocks(call: Callable[[], None], calls: int) -> tuple[dict[str, list[float]], list[dict[str, Any]]]:
-    """One reading of each counter before the first block and after each; and where what stayed was allocated."""
-    read = samplers()
-    series: dict[str, list[float]] = {name: [] for name in read}
-    before: profile.Profile | None = None
-    # What is alive now is jax's and the checks' own: the collector need not walk it again, nor is it counted.
+def _calls_per_block(seconds: float, budget: float) -> int:
+    """As many as a leak at every hundredth call needs, while the time lasts; more where they cost little."""
+    for calls in SIZES:
+        if calls * BLOCKS * seconds <= min(FAST_SECONDS, budget):
+            return calls
+    return max(1, min(SIZES[-1], int(FIRST_LOOK * budget / BLOCKS / seconds)))
+
+
+@contextmanager
+def _frozen() -> Iterator[None]:
+    """What is alive now is jax's and the checks' own: the collector need not walk it again at every sample."""
     gc.collect()
     gc.freeze()
-    _sample(read, series)
-    for block in range(BLOCKS):
-        gc.disable()
-        try:
-            for _ in range(calls):
-                call()
-        finally:
-            gc.enable()
-        _sample(read, series)
-        if block == 0:
-            before = profile.take()
-    assert before is not None
-    sites = profile.growth(before, profile.take()) if _grew(series) else []
-    return series, sites
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
-def _sample(read: dict[str, Callable[[], float]], series: dict[str, list[float]]) -> None:
+def _is_plain(watch: Watch) -> bool:
+    """Whether a counter that is exactly still on a sound kernel grew in every block since the first."""
+    if watch.samples <= LEAST:
+        return False
+    names = ("buffers", "live_arrays", "live_executables", "fds", "threads", "objects")
+    return any(_always_grew(watch.readings(name)[1:]) for name in names if name in watch.series)
+
+
+def _always_grew(readings: list[float]) -> bool:
+    return all(later > sooner for sooner, later in itertools.pairwise(readings))
+
+
+def suspicious(watch: Watch, calls: int) -> list[str]:
+    """The signals that deserve a longer look: still growing in the second half, or emptied by the collector alone."""
+    found = []
+    for name in watch.series:
+        signal, _, uncollected = name.partition(".")
+        readings = watch.readings(name)
+        if uncollected:
+            held = [before - after for before, after in zip(readings, watch.readings(signal), strict=True)][1:]
+            if signal.startswith(("buffer", "device")) and min(held) > 0:
+                found.append(name)
+        elif signal not in FLAT and _still_grows(readings[1:], _floor(signal, calls)):
+            found.append(name)
+    return found
+
+
+def _floor(signal: str, calls: int) -> float:
+    """What half of a series must have grown by, to be worth a longer look."""
+    if signal != "heap_bytes":
+        return 0.0
+    per_call = HEAP_FLOOR if calls * BLOCKS >= PERIOD else COARSE_FLOOR
+    return per_call * calls * (BLOCKS // 2)
+
+
+def _still_grows(readings: list[float], floor: float) -> bool:
+    """Whether the lows of the second half lie above those of the first, and the end above the middle."""
+    middle = len(readings) // 2
+    early, late = min(readings[:middle]), min(readings[middle:])
+    return late - early > floor and readings[-1] > readings[middle]
+
+
+def _go_on(watch: Watch, calls: int, seconds: float) -> None:
+    """Further blocks of the same kind: what fills up and stops has more time to stop."""
+    per_block = watch.calls_seconds / max(1, watch.samples - 1)
+    for _ in range(max(2, min(MORE, int(seconds / 3 / max(per_block, 1e-9))))):
+        watch.block(calls)
+
+
+def _told_apart(watch: Watch, calls: int, suspects: list[str]) -> dict[str, Any]:
+    """What stays from one clearing of jax's caches to the next, and what piles up with the collector at its own pace."""
+    data: dict[str, Any] = {"cleared": _over_cleared_caches(watch, 2 * calls)}
+    if _waits(suspects):
+        data["collector"] = _at_its_own_pace(watch, 4 * calls)
+    return data
+
+
+def _waits(suspects: list[str]) -> bool:
+    """Whether something waits for the collector."""
+    return any("." in name for name in suspects)
+
+
+def _over_cleared_caches(watch: Watch, calls: int) -> dict[str, Any]:
+    """What these calls leave behind when jax's caches are cleared before and after them."""
+    before = _cleared(watch)
+    watch.serve(calls)
+    after = _cleared(watch)
+    return {"calls": calls, "grown": {name: after[name] - before[name] for name in after}}
+
+
+def _cleared(watch: Watch) -> dict[str, float]:
     import jax
 
-    jax.effects_barrier()
-    gc.collect()
-    for name, sampler in read.items():
-        series[name].append(float(sampler()))
+    watch.requests.settle()
+    jax.clear_caches()
+    return watch.read()[1]
 
 
-def _grew(series: dict[str, list[float]]) -> bool:
-    """Whether arrays, executables or device memory grew after the first block: only they have an allocating line."""
-    watched = ("live_arrays", "live_executables", "device_bytes")
-    return any(series[name][-1] > series[name][1] for name in watched if name in series)
+def _at_its_own_pace(watch: Watch, calls: int) -> dict[str, Any]:
+    """The most that is held when nobody calls the collector: it runs when Python thinks fit, as in service."""
+    low = watch.read()[1]
+    high = dict(low)
+    for _ in range(calls):
+        watch.requests.call()
+        for name, value in watch.glance().items():
+            high[name] = max(high[name], value)
+    watch.requests.settle()
+    return {"calls": calls, "high_water": {name: high[name] - low[name] for name in high if high[name] > low[name]}}
+
+
+def _collector() -> tuple[Any, ...]:
+    return gc.isenabled(), gc.get_threshold(), gc.get_debug()
+
+
+def _memory_here() -> dict[str, float]:
+    """Bytes that the device has and that are in use; of this machine's own memory where the device does not tell."""
+    import jax
+
+    stats = jax.devices()[0].memory_stats() or {}
+    if "bytes_limit" in stats:
+        return {"limit": float(stats["bytes_limit"]), "used": float(stats["bytes_in_use"])}
+    return {"limit": float(psutil.virtual_memory().total), "used": float(psutil.Process().memory_info().rss)}

@@ -12,7 +12,7 @@ from typing import Any
 from watchdog.judges.suspects import blamed, suspect
 from watchdog.judges.view import View, observed, quantity
 from watchdog.judges.wording import bytes_text, percent_text, sentence
-from watchdog.model import Amount, Figure, Observation, Status, Verdict
+from watchdog.model import Amount, Check, Figure, Observation, Status, Verdict
 
 RELEVANT_SHARE = 0.05
 RELEVANT_BYTES = 2**20
@@ -21,14 +21,24 @@ _SIGNALS = {"temp_bytes": "temporary memory", "total_bytes": "memory (temporary,
 
 def judge(view: View) -> list[Verdict]:
     """Regressed when temporary or total bytes grew by more than 5 % and 1 MiB, improved when they shrank so."""
-    moved = [(signal, *pair) for signal in _SIGNALS if (pair := _pair(view.candidate, view.before, signal))]
-    relevant = [change for change in moved if _is_relevant(change[1], change[2])]
+    return [moved(view) or _pass(view, _changes(view))]
+
+
+def moved(view: View) -> Verdict | None:
+    """The verdict on a program that needs more or less memory than the baseline's; None when nothing relevant moved.
+
+    The program is the cell's own: what the compile check compiled, or what a memory scenario calls.
+    """
+    relevant = [change for change in _changes(view) if _is_relevant(change[1], change[2])]
     grown = [change for change in relevant if change[2] > change[1]]
     if grown:
-        return [_more(view, *grown[0])]
-    if relevant:
-        return [_less(view, *relevant[0])]
-    return [_pass(view, moved)]
+        return _more(view, *grown[0])
+    return _less(view, *relevant[0]) if relevant else None
+
+
+def _changes(view: View) -> list[tuple[str, float, float]]:
+    """Each signal with the baseline's and the candidate's bytes, where both are known."""
+    return [(signal, *pair) for signal in _SIGNALS if (pair := _pair(view.candidate, view.before, signal))]
 
 
 def threshold(old: float) -> float:
@@ -111,8 +121,16 @@ def _pair(new: Observation | None, old: Observation | None, signal: str) -> tupl
     after, before = observed(new), observed(old)
     if after is None or before is None:
         return None
-    values = _bytes(before.data, signal), _bytes(after.data, signal)
+    values = _bytes(_program(before), signal), _bytes(_program(after), signal)
     return None if values[0] is None or values[1] is None else (values[0], values[1])
+
+
+def _program(observation: Observation) -> Mapping[str, Any]:
+    """The byte counts of the cell's program: a memory scenario keeps them apart, and has none when it calls no program."""
+    if observation.cell.check is Check.COMPILE:
+        return observation.data
+    program = observation.data.get("program")
+    return program if isinstance(program, Mapping) else {}
 
 
 def _bytes(data: Mapping[str, Any], signal: str) -> float | None:

@@ -1,233 +1,182 @@
-"""memory: does each further call keep something (scenario `steady`).
+"""memory: does each further call keep something, in one way of using the kernel (a scenario).
 
-Counters that are exactly still on a sound kernel are judged by counting; the host's heap by the median of the block
-increments with a sign rule. A slope is never fitted: one resized table makes one.
+`growth` says which counters grow. This file says what the growth is (leak, cache growth, collector, plateau), who
+holds it, and whom to suspect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from watchdog.judges import statistics
+from watchdog.judges import compile as compiling
+from watchdog.judges.costs import cost, cost_text
+from watchdog.judges.growth import Growth, Shape, Signal, after_warm_up, measure, per_call, survives_clearing
 from watchdog.judges.places import is_library
-from watchdog.judges.statistics import Series
+from watchdog.judges.statistics import median_figure
 from watchdog.judges.suspects import blamed, suspect, was_there
 from watchdog.judges.view import View, observed, quantity, records
 from watchdog.judges.wording import bytes_text, number_text, one_line, sentence
 from watchdog.model import Amount, Figure, Observation, Status, Verdict
 
-SCENARIO = "steady"
-LEAST_GROWING = 3  # blocks that must grow before a counter leaks
-EVEN = 0.25  # spread of the increments, as a share of their median, up to which growth is even
-ALPHA = 0.05  # chance of the sign rule alone, before the floor and the spread are asked
-SPREADS = 3  # medians of noise stay below this many spreads
+LEAK, CACHE, COLLECTOR, PLATEAU = "leak", "cache growth", "collector", "plateau"
+CLEARED = 0.3  # of the growth; where no more than that survives jax.clear_caches(), a cache held it
+EXPLAINS = 0.5  # of the growth, that a line must account for to be named
+LEAST_CYCLES = 0.5  # buffers per call that wait for the collector
+# A cache of jax's own that grows by less than this per call is no finding: it ends, and holds some megabytes by then.
+LEAST_CACHED = {"heap_bytes": 16384.0, "objects": 10.0, "blocks": 20.0, "rss_bytes": 65536.0}
 NEARLY = 0.9  # of the heaviest line's bytes, from which another line is as good an answer
 HIDES = 2**20  # bytes per call; where only more than this would be seen, nothing was decided
 
 
-class Shape(Enum):
-    """How a series behaved over the blocks after the first."""
-
-    STILL = "still"
-    LEAKS = "leaks"
-    SETTLED = "settled"  # grew, and then stopped
-    UNSURE = "unsure"
-    SHORT = "short"  # too few blocks to tell
-
-
-@dataclass(frozen=True)
-class Signal:
-    """One thing that may grow: its unit, whether its counts are exact, and the least growth that matters.
-
-    `least` is per call; `least_per_block` is what the check's own bookkeeping may cost.
-    """
-
-    name: str
-    label: str
-    unit: str
-    exact: bool = True
-    least: float = 0.0
-    least_per_block: float = 0.0
-    on_device: bool = False
-
-
-# The worst first: a verdict names the first of these that grows.
-SIGNALS = (
-    Signal("device_bytes", "device memory", "B/call", on_device=True),
-    Signal("live_array_bytes", "array memory", "B/call", on_device=True),
-    Signal("live_arrays", "live arrays", "arrays/call", on_device=True),
-    Signal("live_executables", "live executables", "executables/call"),
-    Signal("heap_bytes", "host heap", "B/call", exact=False, least=1024, least_per_block=2**14),
-    Signal("fds", "file descriptors", "descriptors/call"),
-    Signal("threads", "threads", "threads/call"),
-    Signal("objects", "Python objects", "objects/call", least=10),
-    Signal("rss_bytes", "resident memory", "B/call", exact=False, least=4096, least_per_block=2**16),
-)
-
-
-@dataclass(frozen=True)
-class Growth:
-    """What one signal did, per call; `detectable` is the smallest growth per call that would have been called a leak."""
-
-    signal: Signal
-    shape: Shape
-    rate: Figure
-    detectable: float | None
-
-
 def judge(view: View) -> list[Verdict]:
-    """One verdict for the scenario, naming the worst signal."""
+    """One verdict on growth, naming the worst signal, and one on the program's memory where it needs more."""
+    program = compiling.moved(view)
+    return [_growth(view), *([program] if program else [])]
+
+
+def _growth(view: View) -> Verdict:
     growths = measure(view.candidate)
     if not growths:
-        return [_undecided(view, "no counter was read", None)]
-    leaking = [growth for growth in growths if growth.shape is Shape.LEAKS]
-    if leaking:
-        return [_leak(view, leaking)]
+        return _undecided(view, "no counter was read", None)
+    leaking = [growth for growth in growths if growth.leaks]
+    if leaking and _matters(view.data, leaking):
+        return _leak(view, leaking)
+    if (waiting := waits_for_the_collector(view.candidate)) is not None:
+        return _collector(view, waiting)
     unsure = [growth for growth in growths if growth.shape is Shape.UNSURE]
     if unsure:
-        return [_undecided(view, f"{unsure[0].signal.label} grew unevenly: {_rate(unsure[0])}", unsure[0])]
+        return _undecided(view, f"{unsure[0].signal.label} grew unevenly: {_rate(unsure[0])}", unsure[0])
     if all(growth.shape is Shape.SHORT for growth in growths):
-        return [_undecided(view, "too few blocks were run to tell growth from warm-up", None)]
-    return [_still(view, growths)]
+        return _undecided(view, "too few blocks were run to tell growth from warm-up", None)
+    return _still(view, growths)
 
 
-def measure(observation: Observation) -> list[Growth]:
-    """The growth of every signal that was read, in the order of `SIGNALS`."""
-    calls = quantity(observation.data, "calls_per_block") or 0
-    if calls < 1:
-        return []
-    present = [signal for signal in SIGNALS if len(observation.series.get(signal.name, ())) > 1]
-    if any(signal.name == "heap_bytes" for signal in present):
-        # Resident memory also grows when what was allocated long ago is touched; the heap tells allocations alone.
-        present = [signal for signal in present if signal.name != "rss_bytes"]
-    return [growth(signal, _after_warm_up(observation, signal.name), calls) for signal in present]
-
-
-def _after_warm_up(observation: Observation, name: str) -> Series:
-    """The readings from the first block's end on; one that was taken before the first block is left out."""
-    blocks = int(quantity(observation.data, "blocks") or 0)
-    readings = observation.series[name]
-    return statistics.finite(readings[-blocks:] if blocks > 0 else readings)
-
-
-def growth(signal: Signal, readings: Series, calls: float) -> Growth:
-    """How `signal` behaved, from one reading per block of `calls` calls."""
-    added = statistics.increments(readings)
-    if added.size == 0:
-        return Growth(signal, Shape.SHORT, Figure.exact(0.0, signal.unit), None)
-    least = max(signal.least * calls, signal.least_per_block)
-    if signal.exact:
-        rate = Figure(float(added.mean()), float(added.min()), float(added.max()), signal.unit)
-        return Growth(signal, _counted(readings, added, least), _per_call(rate, calls), 1 / calls)
-    rate = _per_call(statistics.median_figure(added, signal.unit), calls)
-    shift = _needed_shift(added, least)
-    if shift is None:
-        return Growth(signal, Shape.SHORT, rate, None)
-    return Growth(signal, _weighed(added, least), rate, _seen(added, shift, calls))
-
-
-def _counted(readings: Series, added: Series, least: float) -> Shape:
-    """The rule for exact counters: still, or growing evenly in at least three blocks, or settled, or unsure."""
-    grew = int(np.count_nonzero(added > 0))
-    if grew == 0 or float(added.sum()) < least * added.size or _returns(readings):
-        return Shape.STILL if added.size >= LEAST_GROWING else Shape.SHORT
-    if added.size < LEAST_GROWING:
-        return Shape.SHORT
-    if grew >= LEAST_GROWING and _is_even(added):
-        return Shape.LEAKS
-    return Shape.SETTLED if _stopped(added) else Shape.UNSURE
-
-
-def _returns(readings: Series) -> bool:
-    """Whether the counter falls back: a later low is no higher than an earlier one, as with a collector's sawtooth."""
-    half = readings.size // 2
-    fell = bool(np.any(np.diff(readings) < 0))
-    return fell and float(readings[half:].min()) <= float(readings[:half].min())
-
-
-def _is_even(added: Series) -> bool:
-    """Whether every block added about the same: none fell or stood still, and the spread is small."""
-    return bool(np.all(added > 0)) and statistics.spread(added) <= EVEN * float(np.median(added))
-
-
-def _stopped(added: Series) -> bool:
-    """Whether growth ended: it was one step, or the stillness since is longer than any stillness between growths."""
-    places = np.flatnonzero(added)
-    if places.size == 1:
+def _matters(data: Mapping[str, Any], leaking: Sequence[Growth]) -> bool:
+    """Whether it is a leak, or a cache that takes enough to be worth a word."""
+    if _kind(data, leaking) == LEAK:
         return True
-    since = added.size - 1 - int(places[-1])
-    return since >= 2 and since > int(np.max(np.diff(places))) - 1  # noqa: PLR2004 - one still block is chance
+    return any(growth.rate.value >= LEAST_CACHED.get(growth.signal.name, 0.0) for growth in leaking)
 
 
-def _weighed(added: Series, least: float) -> Shape:
-    """The rule for noisy bytes: do sign and floor say that it grows, does it go on, and is the spread small enough."""
-    median = float(np.median(added))
-    if _shift_for_growth(added, least) > 0:
-        return Shape.STILL
-    if 2 * float(np.median(added[added.size // 2 :])) < median:
-        return Shape.SETTLED
-    return Shape.LEAKS if median >= SPREADS * statistics.spread(added) else Shape.UNSURE
-
-
-def _needed_shift(added: Series, least: float) -> float | None:
-    """How much more each block would have had to add to be called a leak; None with too few blocks for the sign rule.
-
-    A shift of all increments leaves their spread as it is.
-    """
-    if statistics.sign_count(added.size, ALPHA) is None:
+def waits_for_the_collector(observation: Observation) -> Figure | None:
+    """Device bytes per call that only the cyclic collector frees; None when fewer than one call in two leaves any."""
+    calls = quantity(observation.data, "calls_per_block") or 0
+    held = {name: _held(observation, name) for name in ("buffers", "buffer_bytes", "device_bytes")}
+    count, size = held["buffers"], held["device_bytes"] if held["device_bytes"] is not None else held["buffer_bytes"]
+    if not calls or count is None or size is None or float(np.median(count)) < LEAST_CYCLES * calls:
         return None
-    return max(_shift_for_growth(added, least), SPREADS * statistics.spread(added) - float(np.median(added)))
+    return per_call(median_figure(size, "B/call"), calls)
 
 
-def _shift_for_growth(added: Series, least: float) -> float:
-    """How much more each block would have had to add for sign and floor to say that it grows; 0 or less if they do."""
-    positive = statistics.sign_count(added.size, ALPHA) or added.size
-    return max(float(-np.sort(added)[::-1][positive - 1]), least - float(np.median(added)))
-
-
-def _seen(added: Series, needed: float, calls: float) -> float:
-    """The smallest leak per call that these increments, without their own drift, would have shown."""
-    return max(needed + max(float(np.median(added)), 0.0), 0.0) / calls
-
-
-def _per_call(figure: Figure, calls: float) -> Figure:
-    return Figure(figure.value / calls, figure.low / calls, figure.high / calls, figure.unit)
+def _held(observation: Observation, name: str) -> Any:
+    """What each block left to the collector; None where it was not read."""
+    if not observation.series.get(f"{name}.uncollected") or not observation.series.get(name):
+        return None
+    held = after_warm_up(observation, f"{name}.uncollected") - after_warm_up(observation, name)
+    return held[1:] if held.size > 1 else None  # the first reading belongs to the block that is dropped
 
 
 def _leak(view: View, leaking: list[Growth]) -> Verdict:
     worst = leaking[0]
-    if _may_be_the_interpreter(view, leaking):
+    kind = _kind(view.data, leaking)
+    place, holder = where(view.data, worst), _holder(view.data)
+    if _may_be_the_interpreter(view, worst, place) and kind == LEAK:
         text = f"keeps {_rate(worst)}, but on the host, where the interpreter may be what keeps it"
         return _undecided(view, text, worst)
-    before, native = _leaks(view.before), _leaks(view.control)
+    before, native = _shows(view.before, worst.signal), _shows(view.control, worst.signal)
     who = suspect(view, before=was_there(view, found=before), native=native)
-    kind = "cache growth" if worst.signal.name == "live_executables" else "leak"
-    site = _site(view)
     parts = [
-        f"keeps {_rate(worst)}" + (f", allocated at {site}" if site else ""),
-        _others(leaking),
-        f"already under the baseline {view.against}" if before else None,
+        f"keeps {_rate(worst)}" + (f", {_made(worst.signal)} at {place}" if place else ""),
+        holder if kind == LEAK or not _held_by_library(view.data) else None,
+        _what_frees_it(view.data, kind),
+        _others(leaking, measure(view.candidate)),
+        _cost(view, leaking, kind),
+        f"already under the baseline {view.against}" if before and not view.is_baseline else None,
         "the native implementation or the way it is called does the same" if native else None,
-        "a cache that has not filled up yet looks the same"
-        if kind == "cache growth" or not worst.signal.on_device
-        else None,
         blamed(view, who, before=before),
     ]
     return view.verdict(
         Status.REGRESSED,
         sentence(parts),
-        scenario=_scenario(view),
         signal=worst.signal.name,
         kind=kind,
         suspect=who,
         figure=worst.rate,
         detectable=_detectable(worst),
-        where=site,
+        where=place,
     )
+
+
+def _kind(data: Mapping[str, Any], leaking: Sequence[Growth]) -> str:
+    """By what survives jax.clear_caches(): asked of an exact counter where one leaks, for the heap is noisy."""
+    exact = [growth for growth in leaking if growth.signal.exact]
+    shares = [survives_clearing(data, growth) for growth in (exact or leaking)]
+    known = [share for share in shares if share is not None]
+    return CACHE if known and known[0] <= CLEARED else LEAK
+
+
+def _what_frees_it(data: Mapping[str, Any], kind: str) -> str | None:
+    if not isinstance(data.get("cleared"), Mapping):
+        return None
+    if kind == LEAK:
+        return "neither the collector nor jax.clear_caches() frees it"
+    return f"jax.clear_caches() frees it{_bound(data)}"
+
+
+def _bound(data: Mapping[str, Any]) -> str:
+    """The limits of the caches that grew, as they were read."""
+    caches = records(_evidence(data), "caches")
+    limits = sorted({int(limit) for cache in caches if (limit := quantity(cache, "limit"))})
+    if not limits:
+        return ""
+    span = number_text(limits[0]) if len(limits) == 1 else f"{number_text(limits[0])} to {number_text(limits[-1])}"
+    return f"; it ends when jax's caches are full, at {span} entries"
+
+
+def _collector(view: View, held: Figure) -> Verdict:
+    before, native = _waits(view.before), _waits(view.control)
+    who = suspect(view, before=was_there(view, found=before), native=native)
+    place = _site(view.data, "buffer")
+    parts = [
+        f"{bytes_text(held.value)} of device buffers per call are freed by the cyclic garbage collector alone"
+        + (f", allocated at {place}" if place else ""),
+        _cycle(view.data),
+        _high_water(view.data),
+        f"already under the baseline {view.against}" if before and not view.is_baseline else None,
+        "the native implementation or the way it is called does the same" if native else None,
+        blamed(view, who, before=before),
+    ]
+    calls = quantity(view.data, "calls_per_block") or 1
+    return view.verdict(
+        Status.REGRESSED,
+        sentence(parts),
+        signal="buffer_bytes",
+        kind=COLLECTOR,
+        suspect=who,
+        figure=held,
+        detectable=Amount(1 / calls, "B/call"),
+        where=place,
+    )
+
+
+def _cycle(data: Mapping[str, Any]) -> str | None:
+    owner = _evidence(data).get("cycle_of")
+    return one_line(f"held by reference cycles of {owner} objects", 160) if isinstance(owner, str) else None
+
+
+def _high_water(data: Mapping[str, Any]) -> str | None:
+    found = data.get("collector")
+    marks = found.get("high_water") if isinstance(found, Mapping) else None
+    if not isinstance(found, Mapping) or not isinstance(marks, Mapping):
+        return None
+    most = quantity(marks, "device_bytes") or quantity(marks, "buffer_bytes")
+    calls = quantity(found, "calls")
+    if most is None or calls is None:
+        return None
+    return f"at its own pace it let up to {bytes_text(most)} pile up within {number_text(calls)} calls"
 
 
 def _still(view: View, growths: list[Growth]) -> Verdict:
@@ -236,9 +185,12 @@ def _still(view: View, growths: list[Growth]) -> Verdict:
     if not any(growth.signal.exact for growth in growths) and (weakest.detectable or HIDES) >= HIDES:
         return _undecided(view, "the noise hides anything smaller than 1 MiB per call", weakest)
     settled = [growth for growth in growths if growth.shape is Shape.SETTLED]
-    improved = bool(_leaks(view.before))
+    cached = [growth for growth in growths if growth.leaks]
+    improved = view.before is not None and leaks(view.before)
     parts = [
-        f"nothing is kept over {_calls(view)}",
+        f"nothing is kept over {_calls(view)}"
+        if not cached
+        else f"a cache of jax's takes {_rate(cached[0])}, which jax.clear_caches() frees",
         f"{view.against} leaked" if improved else None,
         f"{settled[0].signal.label} grew at first and then stopped" if settled else None,
         _assurance(weakest),
@@ -246,8 +198,7 @@ def _still(view: View, growths: list[Growth]) -> Verdict:
     return view.verdict(
         Status.IMPROVED if improved else Status.PASS,
         sentence(parts),
-        scenario=_scenario(view),
-        kind="leak gone" if improved else "plateau" if settled else None,
+        kind="leak gone" if improved else CACHE if cached else PLATEAU if settled else None,
         figure=weakest.rate,
         detectable=_detectable(weakest),
     )
@@ -257,7 +208,6 @@ def _undecided(view: View, text: str, growth: Growth | None) -> Verdict:
     return view.verdict(
         Status.INCONCLUSIVE,
         f"{text}; over {_calls(view)}",
-        scenario=_scenario(view),
         signal=growth.signal.name if growth else None,
         kind="unsure",
         figure=growth.rate if growth else None,
@@ -265,16 +215,47 @@ def _undecided(view: View, text: str, growth: Growth | None) -> Verdict:
     )
 
 
-def _may_be_the_interpreter(view: View, leaking: list[Growth]) -> bool:
-    """Whether the kernel ran interpreted and only the host grew: then the interpreter's own books may be what grows."""
+def _may_be_the_interpreter(view: View, worst: Growth, place: str | None) -> bool:
+    """Whether the kernel ran interpreted and only the host grew, at no line of the user's: then its books may grow."""
     interpreted = view.data.get("mode") not in (None, "device")
-    return interpreted and not any(growth.signal.on_device for growth in leaking)
+    return interpreted and not worst.signal.on_device and (place is None or is_library(place))
 
 
-def _leaks(observation: Observation | None) -> bool | None:
+def leaks(observation: Observation) -> bool:
+    """Whether an observation shows a leak, or a cache that matters."""
+    leaking = [growth for growth in measure(observation) if growth.leaks]
+    return bool(leaking) and _matters(observation.data, leaking)
+
+
+def _shows(observation: Observation | None, signal: Signal) -> bool | None:
+    """Whether the same signal leaks there; None where it was not observed."""
     seen = observed(observation)
     growths = measure(seen) if seen else []
-    return any(growth.shape is Shape.LEAKS for growth in growths) if growths else None
+    return any(growth.leaks and growth.signal == signal for growth in growths) if growths else None
+
+
+def _waits(observation: Observation | None) -> bool | None:
+    seen = observed(observation)
+    return None if seen is None else waits_for_the_collector(seen) is not None
+
+
+def _cost(view: View, leaking: Sequence[Growth], kind: str) -> str | None:
+    """What the leak costs; a cache that stops before memory is full costs its size."""
+    bytes_kept = [growth for growth in leaking if growth.signal.unit == "B/call" and growth.rate.value > 0]
+    memory = view.data.get("device_memory")
+    if not bytes_kept or not isinstance(memory, Mapping):
+        return None
+    rate = bytes_kept[0].rate.value
+    limit, used = quantity(memory, "limit"), quantity(memory, "used")
+    service = view.facts.service
+    size = service.device_memory if service is not None and service.device_memory else limit
+    if size is None:
+        return None
+    found = cost(rate, size - (used or 0.0), service)
+    entries = max((quantity(cache, "limit") or 0.0 for cache in records(_evidence(view.data), "caches")), default=0.0)
+    if kind == CACHE and 0 < entries < found.calls:
+        return f"about {bytes_text(entries * rate)} in all by then"
+    return cost_text(found, service)
 
 
 def _detectable(growth: Growth) -> Amount | None:
@@ -287,8 +268,16 @@ def _assurance(growth: Growth) -> str | None:
     return f"{_amount(growth.detectable, growth.signal)} per call would have been seen"
 
 
-def _others(leaking: list[Growth]) -> str | None:
-    return f"also {', '.join(_rate(one) for one in leaking[1:4])}" if len(leaking) > 1 else None
+def _made(signal: Signal) -> str:
+    return {"live_executables": "compiled", "fds": "opened", "threads": "started"}.get(signal.name, "allocated")
+
+
+def _others(leaking: Sequence[Growth], growths: Sequence[Growth]) -> str | None:
+    """The signals that agree, and the one people look at first where it does not."""
+    agree = [_rate(one) for one in leaking[1:5]]
+    heap = next((one for one in growths if one.signal.name == "heap_bytes"), None)
+    flat = "the host's heap stays flat" if heap is not None and heap.shape is Shape.STILL else None
+    return sentence([f"also {', '.join(agree)}" if agree else None, flat]) or None
 
 
 def _rate(growth: Growth) -> str:
@@ -299,8 +288,8 @@ def _amount(value: float, signal: Signal) -> str:
     """An amount in words: `16 KiB of device memory`, `2 arrays`."""
     if signal.unit == "B/call":
         return f"{bytes_text(value)} of {signal.label}"
-    plural = signal.unit.removesuffix("/call")
-    return f"{number_text(value)} {plural.removesuffix('s') if value == 1 else plural}"
+    number = number_text(value)
+    return f"{number} {signal.label.removesuffix('s') if number == '1' else signal.label}"
 
 
 def _calls(view: View) -> str:
@@ -310,13 +299,59 @@ def _calls(view: View) -> str:
     return f"{number_text(per_block * blocks)} calls"
 
 
-def _scenario(view: View) -> str:
-    return str(view.data.get("scenario") or SCENARIO)
+def _evidence(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = data.get("evidence")
+    return found if isinstance(found, Mapping) else {}
 
 
-def _site(view: View) -> str | None:
+def where(data: Mapping[str, Any], worst: Growth) -> str | None:
+    """The line that made what stays: from the profile for buffers and executables, else from the passes over lines."""
+    signal = worst.signal
+    if signal.on_device:
+        return _site(data, "buffer")
+    if signal.name == "live_executables":
+        return _site(data, "executable")
+    return _line(data, worst)
+
+
+def _line(data: Mapping[str, Any], worst: Growth) -> str | None:
+    """A line that accounts for half of the growth at least: by Python's allocations, or by the counter line by line."""
+    found = _evidence(data)
+    per_call_of = {"heap_bytes": "bytes", "rss_bytes": "bytes"}.get(worst.signal.name, "blocks")
+    allocations = [
+        (quantity(one, per_call_of) or 0.0, str(one["where"]))
+        for one in records(found, "allocations")
+        if one.get("where")
+    ]
+    lines = [
+        (quantity(one, "per_call") or 0.0, str(one["where"]))
+        for one in records(found, "lines")
+        if one.get("where") and one.get("signal") == worst.signal.name
+    ]
+    for candidates in (lines, allocations):
+        own = [pair for pair in candidates if pair[0] >= EXPLAINS * worst.rate.value and not is_library(pair[1])]
+        if own:
+            return one_line(max(own)[1], 120)
+    return None
+
+
+def _holder(data: Mapping[str, Any]) -> str | None:
+    """Who keeps it alive, in words."""
+    holder = _evidence(data).get("holder")
+    if not isinstance(holder, Mapping) or not holder.get("name"):
+        return None
+    place = f" in {holder['where']}" if holder.get("where") else ""
+    return one_line(f"kept alive by {holder['name']}{place}", 160)
+
+
+def _held_by_library(data: Mapping[str, Any]) -> bool:
+    holder = _evidence(data).get("holder")
+    return isinstance(holder, Mapping) and bool(holder.get("library"))
+
+
+def _site(data: Mapping[str, Any], kind: str) -> str | None:
     """The line that allocated most of what stayed; among about equals, one that is not a library's: it can be mended."""
-    sites = [site for site in records(view.data, "sites") if site.get("where")]
+    sites = [site for site in records(_evidence(data), "sites") if site.get("where") and site.get("kind") == kind]
     most = max(map(_weight, sites), default=(0.0, 0.0))
     near = [site for site in sites if _weight(site) >= (NEARLY * most[0], NEARLY * most[1])]
     chosen = max(near, key=_merit, default=None)
@@ -324,8 +359,8 @@ def _site(view: View) -> str | None:
 
 
 def _merit(site: Mapping[str, object]) -> tuple[bool, tuple[float, float], str]:
-    where = str(site["where"])
-    return not is_library(where), _weight(site), where
+    place = str(site["where"])
+    return not is_library(place), _weight(site), place
 
 
 def _weight(site: Mapping[str, object]) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from watchdog.model import (
     Observation,
     Outcome,
     PackageChange,
+    Service,
     Status,
     Verdict,
     package_changes,
@@ -28,11 +29,13 @@ class KernelFacts:
     """What the judges must know of a kernel beside its observations.
 
     `own_packages` are the distributions that are the kernel's own (its `requirements`), normalised;
-    `tolerance` is the relative error that its author allows, None where the author leaves it to the judge.
+    `tolerance` is the relative error that its author allows, None where the author leaves it to the judge;
+    `service` is where it serves, None where nobody said.
     """
 
     own_packages: frozenset[str] = frozenset()
     tolerance: float | None = None
+    service: Service | None = None
 
 
 @dataclass(frozen=True)
@@ -189,7 +192,7 @@ def _environment(environments: Sequence[Environment], cell: Cell) -> Environment
 
 
 def _compiles(table: Mapping[Cell, Observation], cell: Cell) -> bool | None:
-    compiled = table.get(replace(cell, check=Check.COMPILE))
+    compiled = table.get(replace(cell, check=Check.COMPILE, scenario=""))
     return None if compiled is None or compiled.outcome is Outcome.SKIPPED else not compiled.outcome.is_fault
 
 
@@ -203,7 +206,7 @@ def _same_artefacts(table: Mapping[Cell, Observation], cell: Cell, before: Cell)
 def _same(
     table: Mapping[Cell, Observation], cell: Cell, before: Cell, check: Check, keys: Sequence[str]
 ) -> bool | None:
-    new, old = (observed(table.get(replace(one, check=check))) for one in (cell, before))
+    new, old = (observed(table.get(replace(one, check=check, scenario=""))) for one in (cell, before))
     if new is None or old is None or not new.data.get("fingerprint") or not old.data.get("fingerprint"):
         return None
     return all(new.data.get(key) == old.data.get(key) for key in keys)

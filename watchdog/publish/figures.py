@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from watchdog.judges import growth
 from watchdog.model import Check, Observation, Outcome
 from watchdog.publish import wording
 from watchdog.publish.sections import Story
@@ -83,10 +84,10 @@ def _errors(observation: Observation) -> _Found:
 
 
 def _growth(observation: Observation) -> _Found:
-    """Last reading less the first one, for each signal; a judge says whether it is growth."""
-    for name, series in observation.series.items():
-        if len(series) > 1:
-            yield f"{name.replace('_', ' ')}, last less first", series[-1] - series[0], "B" if "bytes" in name else ""
+    """What each call adds to each signal; a judge says whether it is growth."""
+    for one in growth.measure(observation):
+        unit = "B" if one.signal.unit == "B/call" else ""
+        yield f"{one.signal.label} per call ({one.signal.name.replace('_', ' ')})", one.rate.value, unit
 
 
 def _times(observation: Observation) -> _Found:
@@ -130,30 +131,36 @@ def _comparison(story: Story, kernel: str, case: str, observations: Sequence[Obs
     columns = tuple(
         (pins, name) for pins in story.report.pins for name in story.implementations[kernel] if (pins, name) in seen
     )
-    by_place: dict[tuple[Check, str], dict[tuple[str, str], Observation]] = {}
+    by_place: dict[tuple[Check, str, str], dict[tuple[str, str], Observation]] = {}
     for one in observations:
-        by_place.setdefault((one.cell.check, one.cell.target), {})[one.cell.pins, one.cell.implementation] = one
+        place = (one.cell.check, one.cell.target, one.cell.scenario)
+        by_place.setdefault(place, {})[one.cell.pins, one.cell.implementation] = one
     order = {target: position for position, target in enumerate(story.report.targets)}
-    places = sorted(by_place, key=lambda place: (list(Check).index(place[0]), order.get(place[1], -1), place[1]))
-    lines = [line for place in places for line in _lines(*place, by_place[place], columns, story.report.baseline)]
+    places = sorted(by_place, key=lambda place: (list(Check).index(place[0]), order.get(place[1], -1), place[1:]))
+    lines = [line for place in places for line in _lines(place, by_place[place], columns, story.report.baseline)]
     return Comparison(case, columns, tuple(lines))
 
 
 def _lines(
-    check: Check,
-    target: str,
+    place: tuple[Check, str, str],
     observed: Mapping[tuple[str, str], Observation],
     columns: Sequence[tuple[str, str]],
     baseline: str | None,
 ) -> list[Line]:
     figures = {column: {one.label: one for one in readings(seen)} for column, seen in observed.items()}
     labels = dict.fromkeys(label for some in figures.values() for label in some)
+    check, target, scenario = place
     if check is Check.MEMORY:  # most signals do not move, and that is a verdict's business
         labels = dict.fromkeys(
             label for label in labels if any(label in some and some[label].value for some in figures.values())
         )
     return [
-        Line(check, target, label, tuple(_entry(column, label, figures, observed, baseline) for column in columns))
+        Line(
+            check,
+            " ".join(filter(None, (target, scenario))),
+            label,
+            tuple(_entry(column, label, figures, observed, baseline) for column in columns),
+        )
         for label in labels
     ]
 

@@ -296,8 +296,8 @@ def cell_owner(cell: Cell) -> str:
 
 
 def cell_detail(cell: Cell) -> str:
-    """Case and target of a cell, where it has them: "prefill_2k, tpu:v5e"."""
-    return ", ".join(filter(None, (cell.case, cell.target)))
+    """Case, target and scenario of a cell, where it has them: "prefill_2k, tpu:v5e"."""
+    return ", ".join(filter(None, (cell.case, cell.target, cell.scenario)))
 
 
 def fault_text(fault: Fault) -> str:
@@ -317,6 +317,7 @@ def command(cell: Cell) -> str:
         ("--case", cell.case),
         ("--target", cell.target),
         ("--check", cell.check.value),
+        ("--scenario", cell.scenario),
     )
     return shlex.join(["watchdog", "run", *(word for option, value in options if value for word in (option, value))])
 

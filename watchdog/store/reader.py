@@ -255,7 +255,6 @@ def _verdict(row: VerdictRow) -> Verdict:
         status=Status(row.status),
         summary=row.summary,
         baseline=row.baseline,
-        scenario=row.scenario,
         signal=row.signal,
         kind=row.kind,
         suspect=Suspect(row.suspect) if row.suspect else None,

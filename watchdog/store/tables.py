@@ -15,12 +15,12 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from watchdog.model import Cell, Check
 from watchdog.records import mend
 
-HEAD = "0001"  # the newest migration; a store at this revision is opened without looking further
+HEAD = "0002"  # the newest migration; a store at this revision is opened without looking further
 REVISION_TABLE = "watchdog_revision"  # a name of our own, so that no other program's Alembic is taken for ours
 
 _JSON = JSON(none_as_null=True)  # absent is SQL null, not the JSON text "null"
 
-CELL = ("kernel", "implementation", "case", "pins", "target", "check")
+CELL = ("kernel", "implementation", "case", "pins", "target", "check", "scenario")
 
 
 class StoredText(TypeDecorator[str]):
@@ -60,9 +60,12 @@ class CellColumns:
     pins: Mapped[str]
     target: Mapped[str]
     check: Mapped[str]
+    scenario: Mapped[str] = mapped_column(server_default="")
 
     def as_cell(self) -> Cell:
-        return Cell(self.kernel, self.implementation, self.case, self.pins, self.target, Check(self.check))
+        return Cell(
+            self.kernel, self.implementation, self.case, self.pins, self.target, Check(self.check), self.scenario
+        )
 
 
 def cell_columns(cell: Cell) -> dict[str, str]:
@@ -177,7 +180,6 @@ class VerdictRow(CellColumns, Base):
     status: Mapped[str]
     summary: Mapped[str]
     baseline: Mapped[str | None]
-    scenario: Mapped[str | None]
     signal: Mapped[str | None]
     kind: Mapped[str | None]
     suspect: Mapped[str | None]

@@ -194,7 +194,6 @@ def _verdict_row(run: str, verdict: Verdict) -> VerdictRow:
         status=verdict.status.value,
         summary=verdict.summary,
         baseline=verdict.baseline,
-        scenario=verdict.scenario,
         signal=verdict.signal,
         kind=verdict.kind,
         suspect=verdict.suspect.value if verdict.suspect else None,

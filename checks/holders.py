@@ -1,0 +1,237 @@
+"""Who keeps an object alive: from the object up through its referrers, until something has a name in code.
+
+Nothing of the objects under watch is called: no repr, no comparison, no hash; they are known by identity and type.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import gc
+import sys
+import time
+import types
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .faults import is_library, is_machinery, short_path
+
+DEEPEST = 12  # steps from the object
+MOST_NODES = 400
+SECONDS = 1.0
+WIDEST = 60  # referrers of one object that are followed
+_HERE = __name__
+_LRU: type = type(functools.lru_cache(len))
+
+
+@dataclass(frozen=True)
+class Holder:
+    """What keeps an object alive: its name and place, and the steps from the object up to it."""
+
+    name: str
+    where: str | None
+    chain: tuple[str, ...]
+    library: bool
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One object on the way up, and the one below it that it refers to."""
+
+    held: Any
+    below: _Step | None
+    depth: int
+
+    def chain(self) -> tuple[str, ...]:
+        """Types from the object up."""
+        steps, one = [], self
+        while one is not None:
+            steps.append(type(one.held).__name__)
+            one = one.below  # type: ignore[assignment]  # ends with None
+        return tuple(reversed(steps))
+
+
+def types_of(objects: Iterable[Any]) -> Counter[str]:
+    """How many there are of each type, by its full name."""
+    return Counter(f"{type(one).__module__}.{type(one).__qualname__}" for one in objects)
+
+
+def holder_of(target: Any) -> Holder | None:
+    """The nearest named holder, one in the user's code before one in a library's; None when nothing named holds it.
+
+    Frozen objects are invisible to the collector's search: call it when nothing is frozen.
+    """
+    best: Holder | None = None
+    for found in _named(target):
+        if not found.library:
+            return found
+        best = best or found
+    return best
+
+
+def _named(target: Any) -> Iterator[Holder]:
+    """Every named holder on the way up, nearest first."""
+    give_up = time.monotonic() + SECONDS
+    seen = {id(target)}
+    waiting = deque([_Step(target, None, 0)])
+    nodes = 0
+    while waiting and nodes < MOST_NODES and time.monotonic() < give_up:
+        step = waiting.popleft()
+        nodes += 1
+        referrers = gc.get_referrers(step.held)
+        ours = {id(referrers), id(waiting), id(seen), id(step), id(step.__dict__)}
+        for referrer in referrers[: WIDEST + len(ours)]:
+            if id(referrer) in seen or id(referrer) in ours or _is_ours(referrer):
+                continue
+            seen.add(id(referrer))
+            next_step = _Step(referrer, step, step.depth + 1)
+            named = _name(next_step)
+            if named is not None:
+                yield named
+            elif step.depth + 1 < DEEPEST:
+                waiting.append(next_step)
+        del referrers
+
+
+def _is_ours(referrer: Any) -> bool:
+    """Frames and values of this search and of the checks around it hold nothing of the user's."""
+    if isinstance(referrer, types.FrameType):
+        return is_machinery(referrer.f_code.co_filename) and referrer.f_globals.get("__name__") != "__main__"
+    return type(referrer).__module__ == _HERE or (
+        isinstance(referrer, (types.GeneratorType,)) and (is_machinery(referrer.gi_code.co_filename))
+    )
+
+
+def _name(step: _Step) -> Holder | None:
+    """The holder that an object is, if it has a name in code."""
+    held, below = step.held, step.below.held if step.below else None
+    if type(held) is dict:
+        return _of_namespace(held, below, step)
+    if isinstance(held, types.ModuleType):
+        return None  # its dictionary says more
+    if isinstance(held, type):
+        return Holder(
+            f"class {held.__qualname__}", _file_of(held.__module__), step.chain(), _library_module(held.__module__)
+        )
+    if isinstance(held, types.FunctionType):
+        return _of_function(held, below, step)
+    if type(held) is _LRU:
+        return _of_cache(held, step)
+    if isinstance(held, types.FrameType):
+        return _of_frame(held, below, step)
+    return None
+
+
+def _of_namespace(namespace: dict[Any, Any], below: Any, step: _Step) -> Holder | None:
+    """A module's globals: the name that leads to what is below."""
+    module = namespace.get("__name__")
+    if not isinstance(module, str) or getattr(sys.modules.get(module), "__dict__", None) is not namespace:
+        return None
+    name = next((key for key, value in list(namespace.items()) if value is below and isinstance(key, str)), None)
+    if name is None or _is_checks(module):
+        return None
+    file = _source(module)
+    line = _first_assignment(file, name) if file else None
+    where = None if file is None else f"{short_path(str(file))}:{line}" if line else short_path(str(file))
+    return Holder(_path_below(name, step), where, step.chain(), _library_module(module))
+
+
+def _path_below(name: str, step: _Step) -> str:
+    """The name; with the attribute that leads on where the named thing is an object with one."""
+    owner = step.below
+    if owner is None or owner.below is None or type(owner.held) in (list, dict, set, tuple, deque):
+        return name
+    space = getattr(owner.held, "__dict__", None)
+    inner = owner.below.held
+    if type(space) is not dict:
+        return name
+    if inner is space and owner.below.below is not None:
+        inner = owner.below.below.held
+    attribute = next((key for key, value in space.items() if value is inner), None)
+    return f"{name}.{attribute}" if isinstance(attribute, str) else name
+
+
+def _of_function(function: types.FunctionType, below: Any, step: _Step) -> Holder | None:
+    code = function.__code__
+    if is_machinery(code.co_filename):
+        return None
+    where = f"{short_path(code.co_filename)}:{code.co_firstlineno}"
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
+        if cell is below:
+            return Holder(
+                f"{name}, which {function.__qualname__} closes over", where, step.chain(), is_library(code.co_filename)
+            )
+    if function.__defaults__ is below or function.__kwdefaults__ is below:
+        text = f"a default argument of {function.__qualname__}"
+        return Holder(text, where, step.chain(), is_library(code.co_filename))
+    if function.__dict__ is below or any(value is below for value in function.__dict__.values()):
+        return Holder(f"an attribute of {function.__qualname__}", where, step.chain(), is_library(code.co_filename))
+    return None
+
+
+def _of_cache(cache: Any, step: _Step) -> Holder | None:
+    code = getattr(getattr(cache, "__wrapped__", None), "__code__", None)
+    if code is None:
+        return None
+    where = f"{short_path(code.co_filename)}:{code.co_firstlineno}"
+    return Holder(
+        f"the lru_cache of {cache.__wrapped__.__qualname__}", where, step.chain(), is_library(code.co_filename)
+    )
+
+
+def _of_frame(frame: types.FrameType, below: Any, step: _Step) -> Holder | None:
+    """A call that has not ended, of another thread or a generator; or one that has, and whose frame something keeps."""
+    code = frame.f_code
+    if is_machinery(code.co_filename):
+        return None
+    name = next((key for key, value in frame.f_locals.items() if value is below), "a local value")
+    state = "the running" if _is_running(frame) else "the kept frame of"
+    where = f"{short_path(code.co_filename)}:{frame.f_lineno}"
+    return Holder(f"{name} in {state} {code.co_name}", where, step.chain(), is_library(code.co_filename))
+
+
+def _is_running(frame: types.FrameType) -> bool:
+    for top in sys._current_frames().values():  # noqa: SLF001  # documented, and the only way to other threads' frames
+        one: types.FrameType | None = top
+        while one is not None:
+            if one is frame:
+                return True
+            one = one.f_back
+    return False
+
+
+def _is_checks(module: str) -> bool:
+    return module == "__main__" or module.partition(".")[0] == _HERE.partition(".")[0]
+
+
+def _source(module: str) -> Path | None:
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return Path(file) if isinstance(file, str) else None
+
+
+def _file_of(module: str) -> str | None:
+    file = _source(module)
+    return None if file is None else short_path(str(file))
+
+
+def _library_module(module: str) -> bool:
+    file = _source(module)
+    return file is None or is_library(str(file))
+
+
+def _first_assignment(file: Path, name: str) -> int | None:
+    """The line of a module that first binds a name at its top level."""
+    try:
+        body = ast.parse(file.read_bytes()).body
+    except (OSError, SyntaxError, ValueError):
+        return None
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
+                return statement.lineno
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
+                return node.lineno
+    return None
