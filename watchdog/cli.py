@@ -293,7 +293,7 @@ def selftest(
     _check_json(json_file)
     console = _console(no_color=no_color)
     try:
-        outcomes = testing.selftest(loaded, pins or (), _progress(console, quiet=quiet))
+        outcomes = testing.selftest(loaded, pins or (), _progress(console, quiet=quiet), testing.PLANTS)
     except Interrupted:
         _say("stopped; a selftest keeps nothing")
         raise typer.Exit(_INCOMPLETE) from None
