@@ -50,6 +50,7 @@ COMMANDS = (
     ("runs",),
     ("show",),
     ("report",),
+    ("selftest",),
     ("environments",),
     ("environments", "list"),
     ("environments", "prune"),
