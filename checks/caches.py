@@ -65,9 +65,10 @@ def grown(before: dict[str, CacheSize], after: dict[str, CacheSize]) -> list[Cac
 
 def _size(key: str, cache: Any) -> CacheSize:
     info = cache.cache_info()
+    limit = info.maxsize if info.maxsize is not None and info.maxsize >= 0 else None
     code = getattr(getattr(cache, "__wrapped__", None), "__code__", None)
     if code is None:
-        return CacheSize(key.rpartition(".")[2], None, library=True, entries=int(info.currsize), limit=info.maxsize)
+        return CacheSize(key.rpartition(".")[2], None, library=True, entries=int(info.currsize), limit=limit)
     name = getattr(cache.__wrapped__, "__qualname__", key)
     where = f"{short_path(code.co_filename)}:{code.co_firstlineno}"
-    return CacheSize(str(name), where, is_library(code.co_filename), int(info.currsize), info.maxsize)
+    return CacheSize(str(name), where, is_library(code.co_filename), int(info.currsize), limit)

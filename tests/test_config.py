@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from watchdog.config import Case, Config, Kernel, Options, Pins, find_config, load
+from watchdog.config import Case, Config, Kernel, Options, Pins, ServiceTable, find_config, load
 from watchdog.config_values import TARGETS
 from watchdog.errors import ConfigError, UsageError
-from watchdog.model import Check
+from watchdog.model import Check, Scenario, Service
 
 REPOSITORY = Path(__file__).parent.parent
 DOCUMENTATION = (REPOSITORY / "docs" / "configuration.md").read_text(encoding="utf-8")
@@ -204,6 +204,8 @@ def test_a_bad_kernel_is_named_with_its_line(write: Any, added: str, message: st
         ('args = ["f32[8]"]\nseed = 1.5', "10: kernel[k].case[c].seed", "must be a whole number; it is 1.5"),
         ('args = ["f32[8]"]\nkwargs = { d = 1979-05-27 }', "10: kernel[k].case[c].kwargs", "is a date or a time"),
         ('args = ["f32[8]"]\nkwargs = { mask = -inf }', "10: kernel[k].case[c].kwargs", "is not finite"),
+        ('args = ["f32[8]"]\nlength = 16', "10: kernel[k].case[c].length", "the dimensions are 8"),
+        ('args = ["f32[8]"]\nlength = 0', "10: kernel[k].case[c].length", "greater than 0"),
         ('args = ["f32[8]"]\nkwarg = {}', "10: kernel[k].case[c].kwarg", "did you mean 'kwargs'?"),
         (
             'args = ["f32[8]"]\n[[kernel.case]]\nname = "c"\nargs = ["f32[8]"]',
@@ -224,6 +226,38 @@ def test_a_bad_case_is_named_with_its_line(write: Any, case: str, place: str, me
     (found,) = mistakes(write(PINS + KERNEL + '[[kernel.case]]\nname = "c"\n' + case))
     assert found.startswith(f"{place}: ")
     assert message in found
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ("", "1: service.calls_per_second", "is missing"),
+        ("calls_per_second = 0\n", "2: service.calls_per_second", "greater than 0"),
+        ('calls_per_second = 1\ncurrency = "\\u001b[31m"\n', "3: service.currency", "must be printable"),
+        ("calls_per_second = 1\nprice = 2\n", "3: service.price", "unknown key"),
+    ],
+)
+def test_a_bad_service_is_named_with_its_line(write: Any, text: str, place: str, message: str) -> None:
+    """Where the kernel serves is checked like everything else."""
+    found = mistakes(write("[service]\n" + text + PINS + KERNEL + CASE))
+    assert any(line.startswith(place) and message in line for line in found), found
+
+
+def test_a_service_is_told_to_the_judges(write: Any) -> None:
+    """The table becomes the value that the judges read; what is left out is not known."""
+    text = '[service]\ncalls_per_second = 40.0\ndevice_memory = "16GiB"\n'
+    assert load(write(text + PINS + KERNEL + CASE)).served == Service(40.0, 16 * 2**30, None, "USD", 5.0)
+    assert load(write(PINS + KERNEL + CASE)).served is None
+
+
+@pytest.mark.parametrize("place", ["[watchdog]\n", PINS + KERNEL])
+def test_unknown_and_repeated_scenarios_are_named(write: Any, place: str) -> None:
+    """A scenario that does not exist is told with its neighbour in spelling; twice is once too often."""
+    rest = "" if place == PINS + KERNEL else PINS + KERNEL
+    (found,) = mistakes(write(place + 'scenarios = ["steddy"]\n' + rest + CASE))
+    assert "unknown scenario 'steddy'; did you mean 'steady'?" in found
+    (found,) = mistakes(write(place + 'scenarios = ["grad", "grad"]\n' + rest + CASE))
+    assert "stands here twice" in found
 
 
 def test_gradients_are_asked_only_of_arguments_that_have_them(write: Any) -> None:
@@ -399,9 +433,10 @@ def test_the_documentation_names_every_key() -> None:
         "[pins.NAME]": set(Pins.model_fields),
         "[[kernel]]": set(Kernel.model_fields) - {"case"},  # a table of its own
         "[[kernel.case]]": set(Case.model_fields),
+        "[service]": set(ServiceTable.model_fields),
     }
     assert sections.keys() == tables.keys()
     for header, keys in tables.items():
         assert set(re.findall(r"^\| `(\w+)` \|", sections[header], re.MULTILINE)) == keys
-    for word in (*TARGETS, *Check):
+    for word in (*TARGETS, *Check, *Scenario):
         assert f"`{word}`" in sections["[watchdog]"]

@@ -13,7 +13,7 @@ from tests.inside import checks
 from watchdog import plan
 from watchdog.config import Config, load
 from watchdog.errors import UsageError
-from watchdog.model import Cell, Check, Fault, Observation, Outcome
+from watchdog.model import Cell, Check, Fault, Observation, Outcome, Scenario
 from watchdog.plan import Job, Lane, Selection
 
 TWO_PINS = """
@@ -95,13 +95,39 @@ class TestCells:
     def test_of_an_implementation_follow_one_another(self, config: Config) -> None:
         """Import, lower and compile for all cases and targets, then for each case schedule and the host's questions."""
         one = [each for each in plan.cells(config, Selection()) if (each.pins, each.kernel) == ("old", "attention")]
-        ours = [each for each in one if each.implementation == "custom"]
+        ours = [each for each in one if each.implementation == "custom" and each.scenario in ("", "steady")]
         by_compiler = [(target, check) for target in ("host", "tpu:v5e") for check in (Check.LOWER, Check.COMPILE)]
         per_case = [("tpu:v5e", Check.SCHEDULE), *(("host", check) for check in HOST_CHECKS)]
         expected = [("", "", Check.IMPORT)]
         for questions in (by_compiler, per_case):
             expected += [(case, target, check) for case in ("small", "large") for target, check in questions]
         assert [(each.case, each.target, each.check) for each in ours] == expected
+
+    def test_memory_is_asked_in_each_scenario(self, config: Config) -> None:
+        """One cell for each way of using the kernel, in the order of the words; no other check has one."""
+        found = [each for each in plan.cells(config, Selection()) if each.scenario]
+        ours = [each for each in found if (each.pins, each.kernel, each.case) == ("old", "attention", "small")]
+        assert {each.check for each in found} == {Check.MEMORY}
+        assert [each.scenario for each in ours if each.implementation == "custom"] == [one.value for one in Scenario]
+
+    def test_a_kernel_may_have_scenarios_of_its_own(self, configured: Callable[[str], Config]) -> None:
+        """The kernel's list goes before the general one, and a selection limits both."""
+        general = TWO_PINS.replace('baseline = "old"', 'baseline = "old"\nscenarios = ["steady", "grad"]')
+        own = ATTENTION.replace('name = "attention"', 'name = "attention"\nscenarios = ["eager", "grad"]', 1)
+        config = configured(general + own + NORM)
+
+        def scenarios(selection: Selection) -> dict[str, set[str]]:
+            cells = [each for each in plan.cells(config, selection) if each.scenario]
+            return {name: {one.scenario for one in cells if one.kernel == name} for name in ("attention", "norm")}
+
+        assert scenarios(Selection()) == {"attention": {"eager", "grad"}, "norm": {"steady", "grad"}}
+        chosen = scenarios(Selection(scenarios=("eager",)))
+        assert chosen == {"attention": {"eager"}, "norm": {"eager"}}
+
+    def test_an_unknown_scenario_is_refused(self, config: Config) -> None:
+        """The message names the option and what was probably meant."""
+        with pytest.raises(UsageError, match="--scenario steddy: there is no such scenario; did you mean steady"):
+            plan.cells(config, Selection(scenarios=("steddy",)))
 
     def test_without_the_host_only_the_compiler_is_asked(self, config: Config) -> None:
         """Where this machine's device is no target, nothing is run on it."""

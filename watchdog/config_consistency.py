@@ -125,7 +125,7 @@ def _case_mistakes(place: Place, case: dict[str, Any], kernel: dict[str, Any]) -
 
 def _strange_length(place: Place, length: Any, args: Any) -> Iterator[Mistake]:
     """Whether `length` is a dimension of some argument. What is no number or no argument is told there."""
-    if not isinstance(length, int) or not isinstance(args, list):
+    if not isinstance(length, int) or length < 1 or not isinstance(args, list):
         return
     try:
         sizes = sorted({size for text in args for size in parse_argument(str(text)).shape})

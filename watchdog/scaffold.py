@@ -25,6 +25,9 @@ targets = ["host", "tpu:v5e"]
 # cell_timeout = "5m"
 # cell_memory = "8GiB"
 
+# The ways of using a kernel in which its memory is watched; all ten by default. docs/configuration.md explains them.
+# scenarios = ["steady", "eager", "shapes", "rebuild", "grad", "donate", "errors", "threads", "async", "reload"]
+
 
 # Pins: the sets of library versions to compare. Each is installed into an environment of its own.
 
@@ -66,6 +69,13 @@ name = "real"
 args = ["bf16[8192,1024]"]
 # kwargs = { causal = true }
 # seed = 1
+
+
+# Where the kernel serves: then a leak is told in hours to out-of-memory, restarts and money.
+# [service]
+# calls_per_second = 40.0
+# device_memory = "16GiB"
+# price_per_hour = 1.2
 """
 
 _STARTER_STEPS = """\

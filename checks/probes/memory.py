@@ -30,8 +30,8 @@ WARM_UP = 10  # requests, the first of which compiles
 WARM_UP_SECONDS = 1.0
 FAST_SECONDS = 2.5  # of calls in the first look of a fast kernel
 SIZES = (500, 200, 100)  # calls in a block of a fast kernel: whole shares of 1,000, and whole hundreds
-FIRST_LOOK = 0.7  # of the budget of a slow kernel; the rest is for what follows a suspicion
-HEAP_FLOOR, COARSE_FLOOR = 24.0, 512.0  # bytes per call, below which the heap is not worth a second look
+FIRST_LOOK, LONGER = 0.6, 0.2  # of the budget of a slow kernel; the rest is for what follows a suspicion
+HEAP_FLOOR, COARSE_FLOOR = 24.0, 1024.0  # bytes per call, below which the heap is not worth a second look
 PERIOD = 2000  # calls in a series, below which only the coarse floor can be told from jax's own ups and downs
 FLAT = ("rss_bytes", "maps", "device_peak_bytes", "device_allocations", "device_largest_free_bytes", "blocks")
 
@@ -99,9 +99,9 @@ def _watched(requests: Requests, budget: float) -> tuple[Watch, dict[str, Any]]:
         }
         suspects = suspicious(watch, calls)
         if suspects:
-            _go_on(watch, calls, budget if slow else FAST_SECONDS)
+            _go_on(watch, calls, LONGER * budget if slow else FAST_SECONDS / 3)
             trail.follow()
-            data |= _told_apart(watch, calls, suspects)
+            data |= _told_apart(watch, calls if slow else 2 * calls, suspects)
             if _waits(suspects):
                 trail.follow_cycles(watch, calls)
             trail.retrace(requests, suspects, data["call_seconds"])
@@ -185,15 +185,15 @@ def _still_grows(readings: list[float], floor: float) -> bool:
 def _go_on(watch: Watch, calls: int, seconds: float) -> None:
     """Further blocks of the same kind: what fills up and stops has more time to stop."""
     per_block = watch.calls_seconds / max(1, watch.samples - 1)
-    for _ in range(max(2, min(MORE, int(seconds / 3 / max(per_block, 1e-9))))):
+    for _ in range(max(2, min(MORE, int(seconds / max(per_block, 1e-9))))):
         watch.block(calls)
 
 
 def _told_apart(watch: Watch, calls: int, suspects: list[str]) -> dict[str, Any]:
     """What stays from one clearing of jax's caches to the next, and what piles up with the collector at its own pace."""
-    data: dict[str, Any] = {"cleared": _over_cleared_caches(watch, 2 * calls)}
+    data: dict[str, Any] = {"cleared": _over_cleared_caches(watch, calls)}
     if _waits(suspects):
-        data["collector"] = _at_its_own_pace(watch, 4 * calls)
+        data["collector"] = _at_its_own_pace(watch, 2 * calls)
     return data
 
 
