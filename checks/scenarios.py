@@ -140,7 +140,9 @@ def _rebuild(service: Service) -> Requests:
 
         return handle
 
-    makers = cycle([closure, lambda: functools.partial(service.function), lambda: _Handler(service.function).handle])
+    makers: Iterator[Callable[[], Callable[..., Any]]] = cycle(
+        [closure, lambda: functools.partial(service.function), lambda: _Handler(service.function).handle]
+    )
     return Requests(lambda: service.serve(jax.jit(next(makers)())))
 
 

@@ -62,7 +62,7 @@ SIGNALS = (
     Signal("live_executables", "executables", "executables/call"),
     Signal("threads", "threads", "threads/call"),
     Signal("fds", "file descriptors", "descriptors/call"),
-    Signal("heap_bytes", "host heap", "B/call", exact=False, least=32.0, least_per_block=2**12),
+    Signal("heap_bytes", "host heap", "B/call", exact=False, least=32.0, least_per_block=2**14),
     Signal("objects", "Python objects", "objects/call", least=0.3, least_per_block=10),
     Signal("blocks", "Python memory blocks", "blocks/call", exact=False, least=0.5, least_per_block=50),
     Signal("rss_bytes", "resident memory", "B/call", exact=False, least=4096, least_per_block=2**16),
