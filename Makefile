@@ -4,10 +4,10 @@ PYTHON ?= python3
 BIN = .venv/bin
 READY = .venv/.ready
 
-.PHONY: watch test lint types check format clean screenshots help
+.PHONY: watch test lint types check format clean screenshots leak-table help
 
 help:  ## Show what there is to make
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 $(READY): pyproject.toml Makefile
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Kernel Watchdog needs Python 3.11 or later; name one with: make PYTHON=python3.12")'
@@ -40,6 +40,10 @@ format: $(READY)  ## Mend what the linter can mend
 
 screenshots: watch  ## Renew the pictures in docs/images from a run (needs Chromium)
 	$(BIN)/python -m tests.screenshots
+
+CELLS ?= 1000
+leak-table: $(READY)  ## Compare the memory check with other tools (hours, may be stopped; CELLS=100 for a short one)
+	$(BIN)/python -m tests.leak_table --cells $(CELLS) --folder .watchdog/leak-table-$(CELLS) --write docs/judging-memory.md
 
 clean:  ## Remove what was made here (environments stay in the user's cache; see `watchdog environments prune`)
 	rm -rf .venv .watchdog dist
