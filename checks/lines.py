@@ -16,7 +16,6 @@ from typing import Any
 
 from .faults import is_library, is_machinery, short_path
 
-ALIKE = 0.5  # of the growth in one half of the calls, that the other half must show at least
 MOST = 5
 
 
@@ -29,32 +28,13 @@ class LineGrowth:
 
 
 def by_line(call: Callable[[], None], counter: Callable[[], float], *, calls: int, seconds: float) -> list[LineGrowth]:
-    """The lines during which the counter grows, most first; only those that do so in both halves of the calls.
+    """The lines during which the counter grows, most first.
 
     At most so many calls, and about so many seconds: reading a counter at every line may cost more than the call.
-
-    What a line takes and another one gives back shows as growth of the one and as a fall of the other; what stays is
-    told by the caller, who knows the whole growth.
+    What a line takes and another one gives back shows as growth of the one and as a fall of the other; which of them
+    keeps something is told by the caller, who knows the whole growth.
     """
     call()
-    halves = [_traced(call, counter, max(1, calls // 2), seconds / 2) for _ in range(2)]
-    (first, done_first), (second, done_second) = halves
-    found = [
-        LineGrowth(place, (first[place] + second[place]) / (done_first + done_second))
-        for place in first
-        if _alike(first[place] / done_first, second[place] / done_second)
-    ]
-    return sorted(found, key=lambda line: line.per_call, reverse=True)[:MOST]
-
-
-def _alike(one: float, other: float) -> bool:
-    return min(one, other) > ALIKE * max(one, other) > 0
-
-
-def _traced(
-    call: Callable[[], None], counter: Callable[[], float], calls: int, seconds: float
-) -> tuple[Counter[str], int]:
-    """The growth by line, and how many calls were made."""
     tracer = _Tracer(counter)
     before, before_of_threads = sys.gettrace(), threading.gettrace()
     give_up, done = time.monotonic() + seconds, 0
@@ -67,7 +47,21 @@ def _traced(
     finally:
         sys.settrace(before)
         threading.settrace(before_of_threads)
-    return Counter({f"{short_path(name)}:{line}": grown for (name, line), grown in tracer.grown.items()}), done
+    found = [
+        LineGrowth(f"{short_path(name)}:{line}", _typical(changes) / done)
+        for (name, line), changes in tracer.changes.items()
+    ]
+    return sorted((one for one in found if one.per_call > 0), key=lambda one: one.per_call, reverse=True)[:MOST]
+
+
+def _typical(changes: Counter[float]) -> float:
+    """The sum over all times that the line ran: by its median, which other threads' work does not move, or exactly."""
+    times, half = changes.total(), 0
+    for change in sorted(changes):
+        half += changes[change]
+        if 2 * half > times:
+            return change * times if change > 0 else sum(value * count for value, count in changes.items())
+    return 0.0
 
 
 class _Tracer:
@@ -75,7 +69,7 @@ class _Tracer:
 
     def __init__(self, counter: Callable[[], float]) -> None:
         self.counter = counter
-        self.grown: Counter[tuple[str, int]] = Counter()
+        self.changes: dict[tuple[str, int], Counter[float]] = {}  # how often each change, by line
         self._running: dict[int, list[tuple[str, int]]] = {}  # by thread: the lines that wait for their callees
         self._last: dict[int, float] = {}
         self._own: dict[str, bool] = {}
@@ -106,9 +100,7 @@ class _Tracer:
     def _book(self, thread: int) -> None:
         running = self._running.get(thread)
         if running:
-            change = self.counter() - self._last[thread]
-            if change:
-                self.grown[running[-1]] += change  # type: ignore[assignment]  # a Counter holds floats as well
+            self.changes.setdefault(running[-1], Counter())[self.counter() - self._last[thread]] += 1
 
     def _is_own(self, filename: str) -> bool:
         if filename not in self._own:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from threading import Event
+from types import MappingProxyType
 
 import psutil
 
@@ -25,6 +26,9 @@ _LONGEST_LINE = 256 * 2**20  # bytes; a line that never ends is not kept
 
 # What a check needs of the surroundings. Credentials, PYTHON* and the caller's own settings stay out.
 _PASSED = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "CUDA_VISIBLE_DEVICES")
+
+
+_NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
 class Stopped(StrEnum):
@@ -85,11 +89,18 @@ def clean_environment(surroundings: Mapping[str, str], home: Path) -> dict[str, 
 
 
 def supervise(
-    command: Sequence[str], *, folder: Path, log: Path, limits: Limits, listener: Listener, stop: Event
+    command: Sequence[str],
+    *,
+    folder: Path,
+    log: Path,
+    limits: Limits,
+    listener: Listener,
+    stop: Event,
+    variables: Mapping[str, str] = _NO_VARIABLES,
 ) -> Ended:
     """Run `command` with two descriptors appended, for its records and to tell whether we live; wait until it ends.
 
-    It has a session and a process group of its own. When it ends, or `stop` is set, or a limit is passed, every
+    It has a session and a process group of its own, a clean environment and the `variables` in it. When it ends, or `stop` is set, or a limit is passed, every
     process that it started ends too. If this program is killed, the operating system ends them: the second
     descriptor's other end closes.
     Raises OSError when it cannot be started.
@@ -104,7 +115,7 @@ def supervise(
                 stdout=output,
                 stderr=output,
                 cwd=folder,
-                env=clean_environment(os.environ, folder),
+                env={**clean_environment(os.environ, folder), **variables},
                 pass_fds=(writing, living),
                 start_new_session=True,
             )

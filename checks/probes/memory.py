@@ -33,7 +33,8 @@ SIZES = (500, 200, 100)  # calls in a block of a fast kernel: whole shares of 1,
 FIRST_LOOK, LONGER = 0.6, 0.2  # of the budget of a slow kernel; the rest is for what follows a suspicion
 HEAP_FLOOR, COARSE_FLOOR = 24.0, 1024.0  # bytes per call, below which the heap is not worth a second look
 PERIOD = 2000  # calls in a series, below which only the coarse floor can be told from jax's own ups and downs
-FLAT = ("rss_bytes", "maps", "device_peak_bytes", "device_allocations", "device_largest_free_bytes", "blocks")
+BLOCKS_FLOOR, COARSE_BLOCKS = 0.5, 10.0  # of Python's memory per call, likewise
+FLAT = ("rss_bytes", "maps", "device_peak_bytes", "device_allocations", "device_largest_free_bytes")
 
 
 def probe(subject: Subject) -> Observed:
@@ -169,10 +170,9 @@ def suspicious(watch: Watch, calls: int) -> list[str]:
 
 def _floor(signal: str, calls: int) -> float:
     """What half of a series must have grown by, to be worth a longer look."""
-    if signal != "heap_bytes":
-        return 0.0
-    per_call = HEAP_FLOOR if calls * BLOCKS >= PERIOD else COARSE_FLOOR
-    return per_call * calls * (BLOCKS // 2)
+    fine = calls * BLOCKS >= PERIOD
+    per_call = {"heap_bytes": HEAP_FLOOR if fine else COARSE_FLOOR, "blocks": BLOCKS_FLOOR if fine else COARSE_BLOCKS}
+    return per_call.get(signal, 0.0) * calls * (BLOCKS // 2)
 
 
 def _still_grows(readings: list[float], floor: float) -> bool:

@@ -23,10 +23,13 @@ from watchdog.model import Amount, Figure, Observation, Status, Verdict
 
 LEAK, CACHE, COLLECTOR, PLATEAU = "leak", "cache growth", "collector", "plateau"
 CLEARED = 0.3  # of the growth; where no more than that survives jax.clear_caches(), a cache held it
-EXPLAINS = 0.5  # of the growth, that a line must account for to be named
+# Of the growth, what a line must account for to be named. More than all of it is memory that another line gives back.
+EXPLAINS, TOO_MUCH = 0.4, 1.25
+BLOCKS_OF_AN_OBJECT = 8  # of Python's memory, at most
 LEAST_CYCLES = 0.5  # buffers per call that wait for the collector
-# A cache of jax's own that grows by less than this per call is no finding: it ends, and holds some megabytes by then.
-LEAST_CACHED = {"heap_bytes": 16384.0, "objects": 10.0, "blocks": 20.0, "rss_bytes": 65536.0}
+# What grows by less than this per call is no finding where it is a cache of jax's own, for that ends, and holds some
+# megabytes by then; nor a doubt where it grew unevenly.
+LEAST_LARGE = {"heap_bytes": 16384.0, "objects": 10.0, "blocks": 20.0, "rss_bytes": 65536.0}
 NEARLY = 0.9  # of the heaviest line's bytes, from which another line is as good an answer
 HIDES = 2**20  # bytes per call; where only more than this would be seen, nothing was decided
 
@@ -46,7 +49,7 @@ def _growth(view: View) -> Verdict:
         return _leak(view, leaking)
     if (waiting := waits_for_the_collector(view.candidate)) is not None:
         return _collector(view, waiting)
-    unsure = [growth for growth in growths if growth.shape is Shape.UNSURE]
+    unsure = [growth for growth in growths if growth.shape is Shape.UNSURE and _is_large(growth)]
     if unsure:
         return _undecided(view, f"{unsure[0].signal.label} grew unevenly: {_rate(unsure[0])}", unsure[0])
     if all(growth.shape is Shape.SHORT for growth in growths):
@@ -58,7 +61,11 @@ def _matters(data: Mapping[str, Any], leaking: Sequence[Growth]) -> bool:
     """Whether it is a leak, or a cache that takes enough to be worth a word."""
     if _kind(data, leaking) == LEAK:
         return True
-    return any(growth.rate.value >= LEAST_CACHED.get(growth.signal.name, 0.0) for growth in leaking)
+    return any(map(_is_large, leaking))
+
+
+def _is_large(growth: Growth) -> bool:
+    return growth.rate.value >= LEAST_LARGE.get(growth.signal.name, 0.0)
 
 
 def waits_for_the_collector(observation: Observation) -> Figure | None:
@@ -315,24 +322,23 @@ def where(data: Mapping[str, Any], worst: Growth) -> str | None:
 
 
 def _line(data: Mapping[str, Any], worst: Growth) -> str | None:
-    """A line that accounts for half of the growth at least: by Python's allocations, or by the counter line by line."""
-    found = _evidence(data)
-    per_call_of = {"heap_bytes": "bytes", "rss_bytes": "bytes"}.get(worst.signal.name, "blocks")
-    allocations = [
-        (quantity(one, per_call_of) or 0.0, str(one["where"]))
-        for one in records(found, "allocations")
-        if one.get("where")
-    ]
-    lines = [
-        (quantity(one, "per_call") or 0.0, str(one["where"]))
-        for one in records(found, "lines")
-        if one.get("where") and one.get("signal") == worst.signal.name
-    ]
-    for candidates in (lines, allocations):
-        own = [pair for pair in candidates if pair[0] >= EXPLAINS * worst.rate.value and not is_library(pair[1])]
-        if own:
-            return one_line(max(own)[1], 120)
+    """The user's line that accounts for the growth: by the counter read line by line, else by Python's allocations."""
+    found, signal = _evidence(data), worst.signal
+    lines = [one for one in records(found, "lines") if one.get("signal") == signal.name]
+    measure_of_allocations = "bytes" if signal.unit == "B/call" else "blocks"
+    most = BLOCKS_OF_AN_OBJECT if signal.name == "objects" else TOO_MUCH
+    for candidates, key in ((lines, "per_call"), (records(found, "allocations"), measure_of_allocations)):
+        place = _nearest(candidates, key, worst.rate.value, most)
+        if place is not None:
+            return one_line(place, 120)
     return None
+
+
+def _nearest(candidates: Sequence[Mapping[str, Any]], key: str, rate: float, most: float) -> str | None:
+    """Of the lines outside libraries, the one whose growth comes nearest to the whole; None where none comes near."""
+    shares = [((quantity(one, key) or 0.0) / rate, str(one["where"])) for one in candidates if one.get("where")]
+    near = [pair for pair in shares if EXPLAINS <= pair[0] <= most and not is_library(pair[1])]
+    return min(near, key=lambda pair: abs(pair[0] - 1))[1] if near else None
 
 
 def _holder(data: Mapping[str, Any]) -> str | None:
