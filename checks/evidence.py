@@ -18,6 +18,7 @@ from .scenarios import Requests
 from .watching import Watch, collector_off
 
 PASS_SECONDS = 0.7  # of calls in each pass that makes further ones
+SLOWEST = 0.1  # seconds of a call that is worth tracing, which takes up to forty times as long
 FEWEST, MOST = 4, 400  # calls in such a pass
 MOST_TYPES = 5
 BY_LINE = ("fds", "threads", "heap_bytes")  # counters that can be read line by line
@@ -68,6 +69,9 @@ class Trail:
 
         Buffers and executables have their line from the profile already; the heap that grows with them is theirs.
         """
+        if seconds > SLOWEST:
+            self.found["notes"].append("a call takes too long to be traced line by line")
+            return
         calls = max(FEWEST, min(MOST, int(PASS_SECONDS / max(seconds, 1e-9))))
         on_device = {"buffers", "live_executables"}.intersection(suspects)
         if not on_device and {"objects", "blocks", "heap_bytes"}.intersection(suspects):

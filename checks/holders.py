@@ -29,12 +29,21 @@ _LRU: type = type(functools.lru_cache(len))
 
 @dataclass(frozen=True)
 class Holder:
-    """What keeps an object alive: its name and place, and the steps from the object up to it."""
+    """What keeps an object alive: its name and place, and the steps from the object up to it.
+
+    `passing` is a frame that something else keeps, whose name says more where it has one.
+    """
 
     name: str
     where: str | None
     chain: tuple[str, ...]
     library: bool
+    passing: bool = False
+
+    @property
+    def rank(self) -> tuple[bool, bool]:
+        """The user's before a library's, what lasts before what only passes on; the lowest says most."""
+        return self.library, self.passing
 
 
 @dataclass(frozen=True)
@@ -66,9 +75,9 @@ def holder_of(target: Any) -> Holder | None:
     """
     best: Holder | None = None
     for found in _named(target):
-        if not found.library:
+        if found.rank == (False, False):
             return found
-        best = best or found
+        best = found if best is None or found.rank < best.rank else best
     return best
 
 
@@ -91,7 +100,7 @@ def _named(target: Any) -> Iterator[Holder]:
             named = _name(next_step)
             if named is not None:
                 yield named
-            elif step.depth + 1 < DEEPEST:
+            if (named is None or named.passing) and step.depth + 1 < DEEPEST:
                 waiting.append(next_step)
         del referrers
 
@@ -188,9 +197,11 @@ def _of_frame(frame: types.FrameType, below: Any, step: _Step) -> Holder | None:
     if is_machinery(code.co_filename):
         return None
     name = next((key for key, value in frame.f_locals.items() if value is below), "a local value")
-    state = "the running" if _is_running(frame) else "the kept frame of"
+    running = _is_running(frame)
+    state = "the running" if running else "the kept frame of"
     where = f"{short_path(code.co_filename)}:{frame.f_lineno}"
-    return Holder(f"{name} in {state} {code.co_name}", where, step.chain(), is_library(code.co_filename))
+    text, library = f"{name} in {state} {code.co_name}", is_library(code.co_filename)
+    return Holder(text, where, step.chain(), library, passing=not running)
 
 
 def _is_running(frame: types.FrameType) -> bool:

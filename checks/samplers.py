@@ -51,11 +51,11 @@ def _works(read: Read) -> bool:
 def _of_jax() -> Iterator[Read]:
     import jax
 
-    client = jax.devices()[0].client
     yield _device_memory
     yield _buffers
     yield lambda: {"live_arrays": len(jax.live_arrays())}
-    yield lambda: {"live_executables": len(client.live_executables())}
+    # The client is asked for each time: code under watch may clear the backends, which makes a new one.
+    yield lambda: {"live_executables": len(jax.devices()[0].client.live_executables())}
 
 
 def _device_memory() -> dict[str, float]:

@@ -21,6 +21,8 @@ Watchdog = Callable[..., Finished]
 
 CONFIG = f"""
 [watchdog]
+scenarios = ["steady"]
+memory_budget = "1s"
 checks = ["install", "import"]
 
 [pins.good]

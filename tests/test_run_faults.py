@@ -137,6 +137,8 @@ def _config() -> str:
     also |= {name: f"faults:{name}" for name in (*WHEN_CALLED, *WRONG)}
     return f"""
 [watchdog]
+scenarios = ["steady"]
+memory_budget = "1s"
 checks = ["install", "import", "lower", "numerics"]
 cell_timeout = "6s"
 cell_memory = "1GiB"

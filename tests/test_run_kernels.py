@@ -16,6 +16,8 @@ pytestmark = pytest.mark.real
 
 CONFIG = f"""
 [watchdog]
+scenarios = ["steady"]
+memory_budget = "1s"
 baseline = "to-day.1"
 
 [pins."to-day.1"]

@@ -20,6 +20,8 @@ pytestmark = pytest.mark.real
 PATIENCE = 60.0  # seconds
 CONFIG = f"""
 [watchdog]
+scenarios = ["steady"]
+memory_budget = "1s"
 checks = ["install", "import", "numerics"]
 
 [pins.only]

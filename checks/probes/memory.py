@@ -25,7 +25,7 @@ from ..watching import Watch
 
 BLOCKS = 12  # the first fills caches and is dropped by the judge
 MORE = 6  # blocks after a suspicion
-LEAST = 6  # blocks after which what grows in every one is plain enough for a slow kernel
+LEAST = 7  # blocks, however slow; after them, what grew in every one is plain enough for a slow kernel
 WARM_UP = 10  # requests, the first of which compiles
 WARM_UP_SECONDS = 1.0
 FAST_SECONDS = 2.5  # of calls in the first look of a fast kernel
@@ -34,6 +34,7 @@ FIRST_LOOK, LONGER = 0.6, 0.2  # of the budget of a slow kernel; the rest is for
 HEAP_FLOOR, COARSE_FLOOR = 24.0, 1024.0  # bytes per call, below which the heap is not worth a second look
 PERIOD = 2000  # calls in a series, below which only the coarse floor can be told from jax's own ups and downs
 BLOCKS_FLOOR, COARSE_BLOCKS = 0.5, 10.0  # of Python's memory per call, likewise
+PER_BLOCK = {"heap_bytes": 8192.0, "blocks": 50.0, "objects": 5.0}  # what single calls' own bookkeeping may cost
 FLAT = ("rss_bytes", "maps", "device_peak_bytes", "device_allocations", "device_largest_free_bytes")
 
 
@@ -83,6 +84,7 @@ def _watched(requests: Requests, budget: float) -> tuple[Watch, dict[str, Any]]:
     requests.settle()
     calls = _calls_per_block(seconds, budget)
     slow = calls * BLOCKS * seconds > 2 * FAST_SECONDS
+    blocks = BLOCKS if calls > 1 else max(LEAST, min(BLOCKS, int(FIRST_LOOK * budget / seconds)))
     watch = Watch(requests, BLOCKS + MORE + 2)
     trail = evidence.Trail()
     with _frozen():
@@ -90,7 +92,7 @@ def _watched(requests: Requests, budget: float) -> tuple[Watch, dict[str, Any]]:
         watch.sample()
         watch.block(calls)
         trail.begin()
-        while watch.samples <= BLOCKS and not (slow and _is_plain(watch)):
+        while watch.samples <= blocks and not (slow and _is_plain(watch)):
             watch.block(calls)
         data: dict[str, Any] = {
             "calls_per_block": calls,
@@ -99,6 +101,7 @@ def _watched(requests: Requests, budget: float) -> tuple[Watch, dict[str, Any]]:
             "own_growth": own,
         }
         suspects = suspicious(watch, calls)
+        data["suspects"] = suspects
         if suspects:
             _go_on(watch, calls, LONGER * budget if slow else FAST_SECONDS / 3)
             trail.follow()
@@ -172,7 +175,7 @@ def _floor(signal: str, calls: int) -> float:
     """What half of a series must have grown by, to be worth a longer look."""
     fine = calls * BLOCKS >= PERIOD
     per_call = {"heap_bytes": HEAP_FLOOR if fine else COARSE_FLOOR, "blocks": BLOCKS_FLOOR if fine else COARSE_BLOCKS}
-    return per_call.get(signal, 0.0) * calls * (BLOCKS // 2)
+    return max(per_call.get(signal, 0.0) * calls, PER_BLOCK.get(signal, 0.0)) * (BLOCKS // 2)
 
 
 def _still_grows(readings: list[float], floor: float) -> bool:

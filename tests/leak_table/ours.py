@@ -41,10 +41,10 @@ def answers(campaign: Campaign) -> list[Answer]:
 
 def _answer(observation: Observation, verdicts: list[Verdict], plants: Mapping[str, Plant]) -> Answer:
     cell = observation.cell
-    verdict = next((one for one in verdicts if one.kind in GROWTH), verdicts[0])
+    verdict = next((one for one in verdicts if _alarms(one)), verdicts[0])
     told: dict[str, Any] = {}
     plant = plants.get(cell.implementation)
-    if plant is not None and verdict.kind in GROWTH and verdict.figure is not None:
+    if plant is not None and _alarms(verdict) and verdict.figure is not None:
         told["error"] = share_off(verdict.figure.value, plant.planted(verdict.signal or ""))
         told["line_is_right"] = verdict.where == plant.line()
     return Answer(
@@ -59,12 +59,16 @@ def _answer(observation: Observation, verdicts: list[Verdict], plants: Mapping[s
     )
 
 
+def _alarms(verdict: Verdict) -> bool:
+    return verdict.status is Status.REGRESSED and verdict.kind in GROWTH
+
+
 def _said(observation: Observation, verdict: Verdict) -> Said:
     if observation.outcome is Outcome.SKIPPED:
         return Said.NOT_ASKED
     if observation.outcome.is_fault:
         return Said.BROKEN
-    if verdict.kind in GROWTH:
+    if _alarms(verdict):
         return Said.ALARM
     return Said.UNSURE if verdict.status is Status.INCONCLUSIVE else Said.QUIET
 

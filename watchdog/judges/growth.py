@@ -22,6 +22,7 @@ from watchdog.model import Figure, Observation
 LEAST_GROWING = 3  # blocks that must grow before a counter leaks
 ALPHA = 0.05  # chance of the sign rule alone, before the floor and the spread are asked
 SPREADS = 3  # medians of noise stay below this many spreads
+TRICKLE = 0.1  # of the largest growth
 GOES_ON = 0.25  # of the first half's growth, that the second half must show at least
 PERIOD = 1000  # calls after which jax (0.8.3 and before, on the CPU) gives back what it keeps of each call
 COARSE = 1024.0  # bytes per call, the floor of the heap where a series is shorter than two periods
@@ -173,8 +174,11 @@ def _goes_on(added: Series) -> bool:
 
 
 def _stopped(added: Series) -> bool:
-    """Whether growth ended: it was one step, or the stillness since is longer than any stillness between growths."""
-    places = np.flatnonzero(added)
+    """Whether growth ended: it was one step, or the stillness since is longer than any stillness between growths.
+
+    A tenth of the largest growth is stillness beside it: what fills a cache leaves a trickle of other things.
+    """
+    places = np.flatnonzero(added > TRICKLE * float(np.max(added)))
     if places.size == 1:
         return True
     since = added.size - 1 - int(places[-1])

@@ -89,7 +89,8 @@ def _held(observation: Observation, name: str) -> Any:
 def _leak(view: View, leaking: list[Growth]) -> Verdict:
     worst = leaking[0]
     kind = _kind(view.data, leaking)
-    place, holder = where(view.data, worst), _holder(view.data)
+    place = next((found for growth in leaking if (found := where(view.data, growth))), None)
+    holder = _holder(view.data)
     if _may_be_the_interpreter(view, worst, place) and kind == LEAK:
         text = f"keeps {_rate(worst)}, but on the host, where the interpreter may be what keeps it"
         return _undecided(view, text, worst)
@@ -104,6 +105,7 @@ def _leak(view: View, leaking: list[Growth]) -> Verdict:
         f"already under the baseline {view.against}" if before and not view.is_baseline else None,
         "the native implementation or the way it is called does the same" if native else None,
         blamed(view, who, before=before),
+        _manners(view.data),
     ]
     return view.verdict(
         Status.REGRESSED,
@@ -201,6 +203,7 @@ def _still(view: View, growths: list[Growth]) -> Verdict:
         f"{view.against} leaked" if improved else None,
         f"{settled[0].signal.label} grew at first and then stopped" if settled else None,
         _assurance(weakest),
+        _manners(view.data),
     ]
     return view.verdict(
         Status.IMPROVED if improved else Status.PASS,
@@ -209,6 +212,15 @@ def _still(view: View, growths: list[Growth]) -> Verdict:
         figure=weakest.rate,
         detectable=_detectable(weakest),
     )
+
+
+def _manners(data: Mapping[str, Any]) -> str | None:
+    """What else it does that its callers should know."""
+    parts = [
+        "it changes the settings of Python's garbage collector" if data.get("changes_collector") is True else None,
+        "it frees its inputs, so every request got fresh ones" if data.get("frees_inputs") is True else None,
+    ]
+    return sentence(parts) or None
 
 
 def _undecided(view: View, text: str, growth: Growth | None) -> Verdict:
