@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import sys
 import warnings
 from collections import deque
@@ -20,7 +21,7 @@ from typing import Any
 from . import lengths
 from .faults import NotHereError, at, is_library
 from .probes.gradients import defines_none, differentiated
-from .subject import Subject
+from .subject import Subject, end_a_fork
 
 EVERY = 5  # of this many requests of `errors`, one raises
 THREADS = 4
@@ -53,6 +54,7 @@ class Service:
     arrays: tuple[Any, ...]
     keywords: dict[str, Any]
     frees_inputs: bool = False
+    process: int = field(default_factory=os.getpid)
 
     def arguments(self) -> tuple[Any, ...]:
         return self.fresh() if self.frees_inputs else self.arrays
@@ -68,6 +70,7 @@ class Service:
         import jax
 
         jax.block_until_ready(function(*self.arguments(), **self.keywords))
+        end_a_fork(self.process)
 
 
 class RequestError(Exception):
@@ -150,6 +153,10 @@ def _grad(service: Service) -> Requests:
     import jax
 
     numbers = differentiated(service.subject, service.arrays)
+    outputs = jax.tree_util.tree_leaves(jax.eval_shape(service.function, *service.arrays, **service.keywords))
+    if not any(jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating) for leaf in outputs):
+        message = "has no gradient: none of its outputs is a floating-point number"
+        raise NotHereError(message)
 
     def loss(*arrays: Any, **keywords: Any) -> Any:
         leaves = jax.tree_util.tree_leaves(service.function(*arrays, **keywords))

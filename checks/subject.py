@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,12 @@ from typing import Any
 from . import arguments, compiler, loading, pallas
 from .faults import NotHereError, at
 from .plan import Case, Plan, PlannedCell
+
+
+def end_a_fork(process: int) -> None:
+    """A child that the code under watch forked, and that came back from its call, must not ask questions as well."""
+    if os.getpid() != process:
+        os._exit(0)
 
 
 @dataclass(frozen=True)
@@ -68,8 +75,11 @@ class Subject:
 
         function = function or self.function()
         positional, keywords = self.shapes(sharding)
+        process = os.getpid()
         with at("trace"):
-            return jax.jit(function).trace(*positional, **keywords)
+            traced = jax.jit(function).trace(*positional, **keywords)
+        end_a_fork(process)
+        return traced
 
     def lowered(self, traced: Any) -> Any:
         """The traced program lowered for the cell's target.

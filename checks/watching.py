@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import time
 from array import array
 from collections.abc import Iterator
@@ -28,7 +27,6 @@ class Watch:
     series: dict[str, array[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._pid = os.getpid()
         self._groups = samplers()
         self._glances = [group for group in self._groups if set(UNCOLLECTED).intersection(group())]
         names = read_all(self._groups)
@@ -46,14 +44,8 @@ class Watch:
         began = time.perf_counter()
         for _ in range(calls):
             self.requests.call()
-            self._end_a_fork()
         self.requests.settle()
         self.calls_seconds += time.perf_counter() - began
-
-    def _end_a_fork(self) -> None:
-        """A child that the code under watch forked, and that came back from the call, must not watch as well."""
-        if os.getpid() != self._pid:
-            os._exit(0)
 
     def sample(self) -> None:
         """One reading of each counter into the series, after a collection; of some, one before it as well."""

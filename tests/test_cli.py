@@ -189,7 +189,7 @@ class TestConfiguration:
         """And the nearest known key."""
         configured.write("watchdog.toml", CONFIG.replace("checks", "chekcs"))
         said = refused(watchdog("run"))
-        assert "watchdog.toml:2: " in said
+        assert "watchdog.toml:4: " in said
         assert "chekcs" in said
         assert "did you mean 'checks'?" in said
 
