@@ -28,6 +28,9 @@ CHECKS = room("checks")
 OTHER_TOOLS = ("pytest", "pytest-benchmark", "psutil>=7.2", "pytest-memray", "psleak", "asv")
 
 
+BUDGET = 5.0  # seconds of calls in a scenario of a slow function, a third of the default
+
+
 class Said(StrEnum):
     """What a tool said of one cell."""
 
@@ -84,7 +87,7 @@ class Campaign:
         clean = tuple(Kernel.model_validate(corpus_table.kernel(one)) for one in functions)
         return planted.model_copy(
             update={
-                "watchdog": planted.watchdog.model_copy(update={"scenarios": scenarios}),
+                "watchdog": planted.watchdog.model_copy(update={"scenarios": scenarios, "memory_budget": BUDGET}),
                 "pins": {
                     pins(release): Pins(requirements=(f"jax=={release}",)) for release in self.parameters.releases
                 },
