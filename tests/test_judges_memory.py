@@ -375,6 +375,13 @@ def test_more_memory_of_the_program_is_a_verdict_of_its_own() -> None:
     assert (program.kind, program.signal, program.suspect) == ("more memory", "temp_bytes", Suspect.LIBRARY)
 
 
+def test_a_higher_peak_on_the_device_is_more_memory() -> None:
+    """The peak that the device reports is compared like the program's bytes."""
+    old, new = ([start] * BLOCKS for start in (1e9, 1.2e9))
+    found = verdicts_of(memory(NEW, device_peak_bytes=new, buffers=FLAT), memory(OLD, device_peak_bytes=old))
+    assert [(one.status, one.signal) for one in found] == [(Status.PASS, None), (Status.REGRESSED, "peak_bytes")]
+
+
 def test_the_cost_without_a_service_is_in_calls() -> None:
     """16 KiB per call fill 1 GiB in 65,536 calls."""
     found = cost(16 * KIB, 2**30, None)

@@ -8,7 +8,6 @@ holder (`evidence`).
 from __future__ import annotations
 
 import gc
-import itertools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from .. import artefacts, evidence, execution
+from .. import artefacts, evidence, execution, suspicion
 from ..emit import Observed
 from ..faults import NotHereError, StageError
 from ..scenarios import Requests, Service, serving
@@ -31,11 +30,6 @@ WARM_UP_SECONDS = 1.0
 FAST_SECONDS = 2.5  # of calls in the first look of a fast kernel
 SIZES = (500, 200, 100)  # calls in a block of a fast kernel: whole shares of 1,000, and whole hundreds
 FIRST_LOOK, LONGER = 0.6, 0.2  # of the budget of a slow kernel; the rest is for what follows a suspicion
-HEAP_FLOOR, COARSE_FLOOR = 24.0, 1024.0  # bytes per call, below which the heap is not worth a second look
-PERIOD = 2000  # calls in a series, below which only the coarse floor can be told from jax's own ups and downs
-BLOCKS_FLOOR, COARSE_BLOCKS = 0.5, 10.0  # of Python's memory per call, likewise
-PER_BLOCK = {"heap_bytes": 8192.0, "blocks": 50.0, "objects": 5.0}  # what single calls' own bookkeeping may cost
-FLAT = ("rss_bytes", "maps", "device_peak_bytes", "device_allocations", "device_largest_free_bytes")
 
 
 def probe(subject: Subject) -> Observed:
@@ -92,7 +86,7 @@ def _watched(requests: Requests, budget: float) -> tuple[Watch, dict[str, Any]]:
         watch.sample()
         watch.block(calls)
         trail.begin()
-        while watch.samples <= blocks and not (slow and _is_plain(watch)):
+        while watch.samples <= blocks and not (slow and suspicion.is_plain(watch, LEAST)):
             watch.block(calls)
         data: dict[str, Any] = {
             "calls_per_block": calls,
@@ -100,13 +94,13 @@ def _watched(requests: Requests, budget: float) -> tuple[Watch, dict[str, Any]]:
             "sampling_seconds": watch.sampling_seconds / watch.samples,
             "own_growth": own,
         }
-        suspects = suspicious(watch, calls)
+        suspects = suspicion.suspects(watch, calls)
         data["suspects"] = suspects
         if suspects:
             _go_on(watch, calls, LONGER * budget if slow else FAST_SECONDS / 3)
             trail.follow()
             data |= _told_apart(watch, calls if slow else 2 * calls, suspects)
-            if _waits(suspects):
+            if suspicion.waits(suspects):
                 trail.follow_cycles(watch, calls)
             trail.retrace(requests, suspects, data["call_seconds"])
             data["evidence"] = trail.found
@@ -144,47 +138,6 @@ def _frozen() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _is_plain(watch: Watch) -> bool:
-    """Whether a counter that is exactly still on a sound kernel grew in every block since the first."""
-    if watch.samples <= LEAST:
-        return False
-    names = ("buffers", "live_arrays", "live_executables", "fds", "threads", "objects")
-    return any(_always_grew(watch.readings(name)[1:]) for name in names if name in watch.series)
-
-
-def _always_grew(readings: list[float]) -> bool:
-    return all(later > sooner for sooner, later in itertools.pairwise(readings))
-
-
-def suspicious(watch: Watch, calls: int) -> list[str]:
-    """The signals that deserve a longer look: still growing in the second half, or emptied by the collector alone."""
-    found = []
-    for name in watch.series:
-        signal, _, uncollected = name.partition(".")
-        readings = watch.readings(name)
-        if uncollected:
-            held = [before - after for before, after in zip(readings, watch.readings(signal), strict=True)][1:]
-            if signal.startswith(("buffer", "device")) and min(held) > 0:
-                found.append(name)
-        elif signal not in FLAT and _still_grows(readings[1:], _floor(signal, calls)):
-            found.append(name)
-    return found
-
-
-def _floor(signal: str, calls: int) -> float:
-    """What half of a series must have grown by, to be worth a longer look."""
-    fine = calls * BLOCKS >= PERIOD
-    per_call = {"heap_bytes": HEAP_FLOOR if fine else COARSE_FLOOR, "blocks": BLOCKS_FLOOR if fine else COARSE_BLOCKS}
-    return max(per_call.get(signal, 0.0) * calls, PER_BLOCK.get(signal, 0.0)) * (BLOCKS // 2)
-
-
-def _still_grows(readings: list[float], floor: float) -> bool:
-    """Whether the lows of the second half lie above those of the first, and the end above the middle."""
-    middle = len(readings) // 2
-    early, late = min(readings[:middle]), min(readings[middle:])
-    return late - early > floor and readings[-1] > readings[middle]
-
-
 def _go_on(watch: Watch, calls: int, seconds: float) -> None:
     """Further blocks of the same kind: what fills up and stops has more time to stop."""
     per_block = watch.calls_seconds / max(1, watch.samples - 1)
@@ -195,14 +148,9 @@ def _go_on(watch: Watch, calls: int, seconds: float) -> None:
 def _told_apart(watch: Watch, calls: int, suspects: list[str]) -> dict[str, Any]:
     """What stays from one clearing of jax's caches to the next, and what piles up with the collector at its own pace."""
     data: dict[str, Any] = {"cleared": _over_cleared_caches(watch, calls)}
-    if _waits(suspects):
+    if suspicion.waits(suspects):
         data["collector"] = _at_its_own_pace(watch, 2 * calls)
     return data
-
-
-def _waits(suspects: list[str]) -> bool:
-    """Whether something waits for the collector."""
-    return any("." in name for name in suspects)
 
 
 def _over_cleared_caches(watch: Watch, calls: int) -> dict[str, Any]:

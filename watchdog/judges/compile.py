@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from watchdog.judges import statistics
 from watchdog.judges.suspects import blamed, suspect
 from watchdog.judges.view import View, observed, quantity
 from watchdog.judges.wording import bytes_text, percent_text, sentence
@@ -16,7 +17,11 @@ from watchdog.model import Amount, Check, Figure, Observation, Status, Verdict
 
 RELEVANT_SHARE = 0.05
 RELEVANT_BYTES = 2**20
-_SIGNALS = {"temp_bytes": "temporary memory", "total_bytes": "memory (temporary, output and code)"}
+_SIGNALS = {
+    "temp_bytes": "temporary memory",
+    "total_bytes": "memory (temporary, output and code)",
+    "peak_bytes": "device memory at its peak",  # of a memory scenario, where the device tells
+}
 
 
 def judge(view: View) -> list[Verdict]:
@@ -130,7 +135,9 @@ def _program(observation: Observation) -> Mapping[str, Any]:
     if observation.cell.check is Check.COMPILE:
         return observation.data
     program = observation.data.get("program")
-    return program if isinstance(program, Mapping) else {}
+    peaks = statistics.finite(observation.series.get("device_peak_bytes", ()))
+    peak = {"peak_bytes": float(peaks.max())} if peaks.size else {}
+    return {**(program if isinstance(program, Mapping) else {}), **peak}
 
 
 def _bytes(data: Mapping[str, Any], signal: str) -> float | None:
