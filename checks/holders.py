@@ -129,6 +129,8 @@ def _name(step: _Step) -> Holder | None:
         return _of_function(held, below, step)
     if type(held) is _LRU:
         return _of_cache(held, step)
+    if isinstance(held, types.GeneratorType) and held.gi_frame is not None:
+        return _of_frame(held.gi_frame, below, step)
     if isinstance(held, types.FrameType):
         return _of_frame(held, below, step)
     return None
@@ -168,11 +170,12 @@ def _of_function(function: types.FunctionType, below: Any, step: _Step) -> Holde
     if is_machinery(code.co_filename):
         return None
     where = f"{short_path(code.co_filename)}:{code.co_firstlineno}"
-    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
-        if cell is below:
-            return Holder(
-                f"{name}, which {function.__qualname__} closes over", where, step.chain(), is_library(code.co_filename)
-            )
+    cells = function.__closure__
+    if cells is not None and cells is below and step.below is not None and step.below.below is not None:
+        cell = step.below.below.held
+        name = next((name for name, one in zip(code.co_freevars, cells, strict=False) if one is cell), "a variable")
+        text = f"{name}, which {function.__qualname__} closes over"
+        return Holder(text, where, step.chain(), is_library(code.co_filename))
     if function.__defaults__ is below or function.__kwdefaults__ is below:
         text = f"a default argument of {function.__qualname__}"
         return Holder(text, where, step.chain(), is_library(code.co_filename))
@@ -197,7 +200,7 @@ def _of_frame(frame: types.FrameType, below: Any, step: _Step) -> Holder | None:
     if is_machinery(code.co_filename):
         return None
     name = next((key for key, value in frame.f_locals.items() if value is below), "a local value")
-    running = _is_running(frame)
+    running = isinstance(step.held, types.GeneratorType) or _is_running(frame)
     state = "the running" if running else "the kept frame of"
     where = f"{short_path(code.co_filename)}:{frame.f_lineno}"
     text, library = f"{name} in {state} {code.co_name}", is_library(code.co_filename)

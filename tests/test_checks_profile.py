@@ -5,6 +5,7 @@ from __future__ import annotations
 import sysconfig
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,6 +49,14 @@ def _import_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend("/env/lib/site-packages")
 
 
+def by_line(counts: Counter[Any]) -> dict[tuple[str, str], int]:
+    """A profile's counts by kind and line, without the frames further out."""
+    found: Counter[tuple[str, str]] = Counter()
+    for (kind, stack), count in counts.items():
+        found[kind, stack.where] += count
+    return dict(found)
+
+
 @pytest.mark.parametrize("packed", [True, False])
 def test_samples_are_summed_by_the_users_line(*, packed: bool) -> None:
     """Objects and bytes are added up under the innermost line of the user's, in both encodings of a list."""
@@ -55,44 +64,81 @@ def test_samples_are_summed_by_the_users_line(*, packed: bool) -> None:
         sample([JAX, MINE, CHECKS], [1, 4096], packed=packed),
         sample([CHECKS, JAX, MINE], [2, 300], packed=packed),
     ]
-    found = profile._summed(message(*samples))
-    assert found.objects == Counter({"mine.py:10": 3})
-    assert found.bytes == Counter({"mine.py:10": 4396})
+    found = profile.read(message(*samples))
+    assert by_line(found.objects) == {("buffer", "mine.py:10"): 3}
+    assert by_line(found.bytes) == {("buffer", "mine.py:10"): 4396}
+
+
+def test_kinds_are_kept_apart() -> None:
+    """A label says whether a sample is a buffer or an executable; totals count each by itself."""
+    executable = field(
+        2, field(1, MINE) + field(2, b"".join(map(varint, [1, 77]))) + field(3, field(1, 4) + field(2, 5))
+    )
+    text = message(sample([MINE], [2, 8]), executable) + field(6, b"kind") + field(6, b"executable")
+    found = profile.read(text)
+    assert found.totals(profile.BUFFER) == (2, 8)
+    assert found.totals(profile.EXECUTABLE) == (1, 77)
 
 
 def test_without_a_line_of_the_users_the_innermost_of_the_others_counts() -> None:
     """What jax allocated for itself is placed in jax, never in these checks; what nobody placed is `unknown`."""
-    found = profile._summed(message(sample([CHECKS, JAX], [1, 8]), sample([CHECKS], [1, 16]), sample([], [1, 32])))
-    assert found.bytes == Counter({"jax/_src/api.py:20": 8, "unknown": 48})
+    found = profile.read(message(sample([CHECKS, JAX], [1, 8]), sample([CHECKS], [1, 16]), sample([], [1, 32])))
+    assert by_line(found.bytes) == {("buffer", "jax/_src/api.py:20"): 8, ("buffer", "unknown"): 48}
 
 
 def test_inlined_lines_are_seen() -> None:
     """A location with several lines, innermost first, is searched through."""
     lines = field(4, field(1, JAX) + field(2, 7)) + field(4, field(1, MINE) + field(2, 9))
     text = message(sample([9], [1, 8])) + field(4, field(1, 9) + lines)
-    assert profile._summed(text).bytes == Counter({"mine.py:9": 8})
+    assert by_line(profile.read(text).bytes) == {("buffer", "mine.py:9"): 8}
 
 
 def test_large_numbers_and_other_fields_are_read_past() -> None:
     """Sizes of many bytes are whole, and fields that are not asked for, of every wire type, are stepped over."""
     others = varint(9 << 3 | 1) + b"\0" * 8 + varint(15 << 3 | 5) + b"\0" * 4 + field(10, 2**40) + field(14, b"text")
-    found = profile._summed(others + message(sample([MINE], [1, 2**40 + 1])))
-    assert found.bytes == Counter({"mine.py:10": 2**40 + 1})
+    found = profile.read(others + message(sample([MINE], [1, 2**40 + 1])))
+    assert by_line(found.bytes) == {("buffer", "mine.py:10"): 2**40 + 1}
 
 
 def test_an_empty_profile_holds_nothing() -> None:
     """Nothing alive is nothing found."""
-    assert profile._summed(b"") == profile.Profile(Counter(), Counter())
+    assert profile.read(b"") == profile.Profile()
+
+
+def held(objects: dict[str, int], sizes: dict[str, int]) -> Any:
+    """A profile of buffers by line."""
+    keys = {where: (profile.BUFFER, profile.Stack(where, (where,))) for where in sizes}
+    return profile.Profile(
+        Counter({keys[where]: count for where, count in objects.items()}),
+        Counter({keys[where]: size for where, size in sizes.items()}),
+    )
 
 
 def test_growth_names_the_lines_that_hold_more_most_bytes_first() -> None:
-    """Lines that hold as much as before, or less, are not named; at most five are."""
-    before = profile.Profile(Counter(a=5, b=1, gone=9), Counter(a=500, b=10, gone=90))
-    lines = {"a": 500, "b": 2010, **{f"new{number}": 100 * number for number in range(1, 7)}}
-    after = profile.Profile(Counter(dict.fromkeys(lines, 5)), Counter(lines))
-    grown = profile.growth(before, after)
-    assert grown[0] == {"where": "b", "bytes": 2000, "objects": 4}
-    assert [site["where"] for site in grown] == ["b", "new6", "new5", "new4", "new3"]
+    """Lines that hold as much as before, or less, are not named; ten are at most; the shares are those of the growth."""
+    before = held({"a": 5, "b": 1, "gone": 9}, {"a": 500, "b": 10, "gone": 90})
+    lines = {"a": 500, "b": 2010, **{f"new{number:02}": 100 * number for number in range(1, 13)}}
+    grown = profile.growth(before, held(dict.fromkeys(lines, 5), lines))
+    assert grown[0] == {
+        "kind": "buffer",
+        "where": "b",
+        "bytes": 2000,
+        "objects": 4,
+        "share": 4 / 64,
+        "frames": ["b"],
+    }
+    assert [site["where"] for site in grown] == ["b", *(f"new{number:02}" for number in range(12, 3, -1))]
+
+
+def test_one_line_under_several_stacks_is_told_once() -> None:
+    """The callers differ, the line does not: counts and shares are added."""
+    stacks = [profile.Stack("mine.py:3", ("mine.py:3", caller)) for caller in ("a.py:1", "b.py:2")]
+    after = profile.Profile(
+        Counter({(profile.BUFFER, stack): 2 for stack in stacks}),
+        Counter({(profile.BUFFER, stack): 8 for stack in stacks}),
+    )
+    (site,) = profile.growth(profile.Profile(), after)
+    assert (site["where"], site["objects"], site["bytes"], site["share"]) == ("mine.py:3", 4, 16, 1.0)
 
 
 def test_python_itself_is_not_the_users() -> None:
