@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import artefacts, pallas
-from .faults import NotHereError, StageError
+from .faults import NotHereError, StageError, at
 from .subject import Subject
 
 DEVICE = "device"
@@ -95,7 +95,9 @@ def _operations(subject: Subject) -> float | None:
     if kept.exists():
         return json.loads(kept.read_text(encoding="utf-8"))  # type: ignore[no-any-return]  # written below
     try:
-        native = artefacts.flops(subject.traced(None, subject.function("native")).lower())
+        traced = subject.traced(None, subject.function("native"))
+        with at("lower"):
+            native = artefacts.flops(traced.lower())
     except StageError:  # then native's own cells tell, and this one is tried
         native = None
     kept.write_text(json.dumps(native), encoding="utf-8")
