@@ -20,6 +20,7 @@ DOCUMENTATION = (REPOSITORY / "docs" / "configuration.md").read_text(encoding="u
 PINS = '[pins.current]\nrequirements = ["jax==0.10.2"]\n'
 KERNEL = '[[kernel]]\nname = "k"\ncustom = "m:f"\nnative = "m.n:A.g"\n'
 CASE = '[[kernel.case]]\nname = "c"\nargs = ["f32[8]"]\n'
+CALLS = "calls_per_second = 1\n"
 
 
 @pytest.fixture
@@ -206,6 +207,8 @@ def test_a_bad_kernel_is_named_with_its_line(write: Any, added: str, message: st
         ('args = ["f32[8]"]\nkwargs = { mask = -inf }', "10: kernel[k].case[c].kwargs", "is not finite"),
         ('args = ["f32[8]"]\nlength = 16', "10: kernel[k].case[c].length", "the dimensions are 8"),
         ('args = ["f32[8]"]\nlength = 0', "10: kernel[k].case[c].length", "greater than 0"),
+        ('args = ["f32[8]"]\nlength = true', "10: kernel[k].case[c].length", "must be a whole number; it is true"),
+        ('args = ["f32[]"]\nlength = 8', "10: kernel[k].case[c].length", "no argument has a dimension of 8; all are"),
         ('args = ["f32[8]"]\nkwarg = {}', "10: kernel[k].case[c].kwarg", "did you mean 'kwargs'?"),
         (
             'args = ["f32[8]"]\n[[kernel.case]]\nname = "c"\nargs = ["f32[8]"]',
@@ -231,16 +234,32 @@ def test_a_bad_case_is_named_with_its_line(write: Any, case: str, place: str, me
 @pytest.mark.parametrize(
     ("text", "place", "message"),
     [
-        ("", "1: service.calls_per_second", "is missing"),
-        ("calls_per_second = 0\n", "2: service.calls_per_second", "greater than 0"),
-        ('calls_per_second = 1\ncurrency = "\\u001b[31m"\n', "3: service.currency", "must be printable"),
-        ("calls_per_second = 1\nprice = 2\n", "3: service.price", "unknown key"),
+        ("", "1: service.calls_per_second", "is missing; every [service] needs it"),
+        ("calls_per_second = 0", "2: service.calls_per_second", "must be greater than 0; it is 0"),
+        ("calls_per_second = inf", "2: service.calls_per_second", "must be a finite number; it is inf"),
+        ("calls_per_second = true", "2: service.calls_per_second", "must be a number; it is true"),
+        (f'{CALLS}currency = "\\u001b[31m"', "3: service.currency", "must be printable text of 1 to 10 characters"),
+        (f'{CALLS}currency = "Swiss francs"', "3: service.currency", "must be printable text of 1 to 10 characters"),
+        (f'{CALLS}currency = " "', "3: service.currency", "must be printable text of 1 to 10 characters"),
+        (f'{CALLS}device_memory = "16"', "3: service.device_memory", 'write "8GiB"'),
+        (f"{CALLS}price_per_hour = -1", "3: service.price_per_hour", "must be 0 or greater; it is -1"),
+        (f"{CALLS}restart_minutes = -1", "3: service.restart_minutes", "must be 0 or greater; it is -1"),
+        (f"{CALLS}price = 2", "3: service.price", "unknown key; write one of calls_per_second, device_memory,"),
+        (f"{CALLS}price_an_hour = 2", "3: service.price_an_hour", "unknown key; did you mean 'price_per_hour'?"),
+        (f"{CALLS}seed = 2", "3: service.seed", "it belongs in [[kernel.case]]"),
     ],
 )
 def test_a_bad_service_is_named_with_its_line(write: Any, text: str, place: str, message: str) -> None:
     """Where the kernel serves is checked like everything else."""
-    found = mistakes(write("[service]\n" + text + PINS + KERNEL + CASE))
-    assert any(line.startswith(place) and message in line for line in found), found
+    (found,) = mistakes(write(f"[service]\n{text}\n" + PINS + KERNEL + CASE))
+    assert found.startswith(f"{place}: ")
+    assert message in found
+
+
+def test_a_key_of_the_service_in_another_table_is_sent_home(write: Any) -> None:
+    """The message names the table that the key belongs in."""
+    (found,) = mistakes(write("[watchdog]\ncalls_per_second = 40.0\n" + PINS + KERNEL + CASE))
+    assert "unknown key here; it belongs in [service]" in found
 
 
 def test_a_service_is_told_to_the_judges(write: Any) -> None:
@@ -248,6 +267,28 @@ def test_a_service_is_told_to_the_judges(write: Any) -> None:
     text = '[service]\ncalls_per_second = 40.0\ndevice_memory = "16GiB"\n'
     assert load(write(text + PINS + KERNEL + CASE)).served == Service(40.0, 16 * 2**30, None, "USD", 5.0)
     assert load(write(PINS + KERNEL + CASE)).served is None
+
+
+def test_a_length_belongs_to_arguments_of_the_file(write: Any) -> None:
+    """Where the kernel makes its inputs, there is no dimension to name; where arguments are missing, that is told."""
+    made = KERNEL + 'inputs = "m:inputs"\n[[kernel.case]]\nname = "c"\nlength = 8\n'
+    (found,) = mistakes(write(PINS + made))
+    assert found.startswith("10: kernel[k].case[c].length: ")
+    assert "the kernel's 'inputs' makes the arguments" in found
+    (found,) = mistakes(write(PINS + KERNEL + '[[kernel.case]]\nname = "c"\nlength = 8\n'))
+    assert "no arguments; write args" in found
+
+
+def test_all_scenarios_are_watched_unless_the_file_says_less(write: Any) -> None:
+    """Ten by default, within 15 s each; a kernel has a list of its own, even an empty one, or none."""
+    config = load(write(PINS + KERNEL + CASE))
+    assert config.watchdog.scenarios == tuple(Scenario)
+    assert config.watchdog.memory_budget == 15.0
+    assert (config.kernel[0].scenarios, config.kernel[0].case[0].length) == (None, None)
+    own = '[watchdog]\nmemory_budget = "1m"\n' + PINS + KERNEL + "scenarios = []\n" + CASE + "length = 8\n"
+    config = load(write(own))
+    assert config.watchdog.memory_budget == 60.0
+    assert (config.kernel[0].scenarios, config.kernel[0].case[0].length) == ((), 8)
 
 
 @pytest.mark.parametrize("place", ["[watchdog]\n", PINS + KERNEL])

@@ -28,6 +28,7 @@ from watchdog.config_values import (
     Index,
     Kwargs,
     Layout,
+    Minutes,
     Name,
     Operations,
     ParameterName,
@@ -131,7 +132,7 @@ class ServiceTable(_Table):
     device_memory: Bytes | None = None  # None: what the observed machine has
     price_per_hour: Price | None = None
     currency: ShortText = "USD"
-    restart_minutes: Price = 5.0
+    restart_minutes: Minutes = 5.0
 
 
 class _Document(_Table):

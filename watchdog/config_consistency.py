@@ -117,7 +117,10 @@ def _case_mistakes(place: Place, case: dict[str, Any], kernel: dict[str, Any]) -
         yield Mistake((*place, "args"), "the kernel's 'inputs' makes the arguments; remove one of the two")
     if "inputs" not in kernel and args == []:
         yield Mistake((*place, "args"), "no arguments; write args = [\"f32[8,128]\"], or give the kernel 'inputs'")
-    yield from _strange_length(place, case.get("length"), args)
+    if "inputs" in kernel and "length" in case:
+        yield Mistake((*place, "length"), "the kernel's 'inputs' makes the arguments, of lengths of its own; remove it")
+    else:
+        yield from _strange_length(place, case.get("length"), args)
     if isinstance(args, list) and isinstance(differentiate, list) and "inputs" not in kernel:
         for index in differentiate:
             yield from _undifferentiable(place, args, index)
@@ -125,15 +128,15 @@ def _case_mistakes(place: Place, case: dict[str, Any], kernel: dict[str, Any]) -
 
 def _strange_length(place: Place, length: Any, args: Any) -> Iterator[Mistake]:
     """Whether `length` is a dimension of some argument. What is no number or no argument is told there."""
-    if not isinstance(length, int) or length < 1 or not isinstance(args, list):
+    if type(length) is not int or length < 1 or not isinstance(args, list) or not args:
         return
     try:
         sizes = sorted({size for text in args for size in parse_argument(str(text)).shape})
     except ValueError:
         return
     if length not in sizes:
-        known = ", ".join(map(str, sizes)) or "none: they are scalars"
-        yield Mistake((*place, "length"), f"no argument has a dimension of {length}; the dimensions are {known}")
+        known = f"the dimensions are {', '.join(map(str, sizes))}" if sizes else "all are scalars"
+        yield Mistake((*place, "length"), f"no argument has a dimension of {length}; {known}")
 
 
 def _undifferentiable(place: Place, args: list[Any], index: Any) -> Iterator[Mistake]:

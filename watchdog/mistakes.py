@@ -53,6 +53,8 @@ def table_of(place: Place) -> str:
             return "[[kernel]]"
         case ("kernel", _, "case", _):
             return "[[kernel.case]]"
+        case ("service",):
+            return "[service]"
     return ""
 
 
