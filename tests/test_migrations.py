@@ -7,16 +7,23 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine, inspect
+from sqlalchemy import Connection, MetaData, create_engine, inspect
 
+from watchdog import asked, plan
+from watchdog.config import Config, load
 from watchdog.errors import UsageError
 from watchdog.model import Cell, Check, Environment, Observation, Outcome, Package, Status, Verdict
+from watchdog.plan import Selection
 from watchdog.rooms import room
 from watchdog.store import alembic_commands, open_store, reader, sqlite_file, writer
 from watchdog.store.series import pack
@@ -26,6 +33,7 @@ from watchdog.store.upgrade import Migrations
 PROGRAM = Path(__file__).parents[1]
 URL = "sqlite:///watchdog.db"
 CELL = Cell("flash", "custom", "small", "next", "host", Check.MEMORY, "steady")
+CELL_BEFORE = ("kernel", "implementation", "case", "pins", "target", "check")  # as 0001 has it
 
 NEXT_MIGRATION = """
 import sqlalchemy as sa
@@ -85,6 +93,43 @@ def revision(path: Path) -> str:
     connection.close()
     assert isinstance(found, str)
     return found
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[Connection]:
+    """A transaction in which a migration may run."""
+    engine = sqlite_file.engine(path, foreign_keys=False)
+    with sqlite_file.immediate(engine).begin() as connection:
+        yield connection
+    engine.dispose()
+
+
+def rows(path: Path) -> dict[str, list[dict[str, Any]]]:
+    """Every row of every table that the file has, whatever its schema."""
+    with writing(path) as connection:
+        tables = MetaData()
+        tables.reflect(connection)
+        return {
+            table.name: [dict(row) for row in connection.execute(table.select()).mappings()]
+            for table in tables.sorted_tables
+            if table.name != REVISION_TABLE
+        }
+
+
+def schema(path: Path) -> dict[str, Any]:
+    """Columns, keys, constraints and indexes of every table."""
+    with writing(path) as connection:
+        looking = inspect(connection)
+        return {
+            name: [
+                [(column["name"], str(column["type"]), column["nullable"]) for column in looking.get_columns(name)],
+                looking.get_pk_constraint(name),
+                looking.get_foreign_keys(name),
+                looking.get_unique_constraints(name),
+                looking.get_indexes(name),
+            ]
+            for name in looking.get_table_names()
+        }
 
 
 def digest(path: Path) -> str:
@@ -272,60 +317,145 @@ class TestMigrating:
 class TestScenarios:
     """Migration 0002 makes the scenario a part of a cell."""
 
+    STEADY = Cell("k", "native", "c", "p", "host", Check.MEMORY, "steady")
+    SAME = replace(STEADY, kernel="twin")  # another kernel's, answered by the one above
+    BROKEN = replace(STEADY, implementation="custom")
+    LOWERED = Cell("k", "native", "c", "p", "host", Check.LOWER)
+    EAGER = replace(STEADY, scenario="eager")
+
+    def config(self, root: Path) -> Config:
+        """Two kernels that share native, and what is asked of them."""
+        cases = '[[kernel.case]]\nname = "c"\nargs = ["f32[8]"]\n'
+        kernels = "".join(
+            f'[[kernel]]\nname = "{name}"\ncustom = "m:{name}"\nnative = "m:g"\n{cases}' for name in ("k", "twin")
+        )
+        checks = '[watchdog]\nchecks = ["lower", "memory"]\n'
+        (root / "watchdog.toml").write_text(checks + '[pins.p]\nrequirements = ["jax"]\n' + kernels, encoding="utf-8")
+        return load(root / "watchdog.toml")
+
+    def old_config(self, root: Path) -> dict[str, Any]:
+        """What a run was stored with when there were no scenarios."""
+        document = asked.document(self.config(root), Selection())
+        del document["selection"]["scenarios"], document["config"]["service"]
+        del document["config"]["watchdog"]["scenarios"], document["config"]["watchdog"]["memory_budget"]
+        for kernel in document["config"]["kernel"]:
+            del kernel["scenarios"], kernel["case"][0]["length"]
+        return document
+
     def old_store(self, root: Path) -> Path:
-        """A store as 0001 left it, with a memory verdict of its one scenario and another check's."""
+        """A store as 0001 left it: a memory cell that was observed, one like it, one that failed, and another check's."""
         path = root / "watchdog.db"
-        engine = sqlite_file.engine(path, foreign_keys=False)
-        with sqlite_file.immediate(engine).begin() as connection:
+        with writing(path) as connection:
             alembic_commands.upgrade(connection, room("migrations"), "0001")
-        engine.dispose()
-        one = pack([1.0])
-        packed = (one.count, one.encoding, one.blob)
-        file = sqlite3.connect(path)
-        file.execute("INSERT INTO runs VALUES ('r', 's', NULL, 'finished', 0, '0', '{}', '{}')")
-        for number, check in enumerate(("memory", "lower"), 1):
-            cell = f"'k', 'custom', 'c', 'p', 'host', '{check}'"
-            scenario = "'steady'" if check == "memory" else "NULL"
-            file.execute(f"INSERT INTO planned_cells VALUES ({number}, 'r', {cell})")  # noqa: S608
-            file.execute(
-                f"INSERT INTO observations VALUES ({number}, 'r', {cell}, 'observed', NULL, NULL, '{{}}', '', 0, '')"  # noqa: S608
-            )
-            file.execute("INSERT INTO series VALUES (?, 'rss_bytes', ?, ?, ?)", (number, *packed))
-            file.execute(
-                f"INSERT INTO verdicts VALUES ({number}, 'r', 'id', {cell}, 'pass', 'well', NULL, {scenario}, "  # noqa: S608
-                "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)"
-            )
-        file.commit()
-        file.close()
+            tables = MetaData()
+            tables.reflect(connection)
+
+            def put(table: str, *rows: dict[str, Any]) -> None:
+                connection.execute(tables.tables[table].insert(), list(rows))
+
+            run = {"id": "r", "started": "s", "state": "interrupted", "version": "0", "host": {}}
+            put("runs", run | {"config": self.old_config(root)})
+            for number, cell in enumerate((self.STEADY, self.SAME, self.BROKEN, self.LOWERED), 1):
+                columns = {name: str(getattr(cell, name)) for name in CELL_BEFORE} | {"run": "r"}
+                old = replace(cell, scenario="")
+                data = {"same_as": replace(old, kernel="k").address, "x": 0.1} if cell == self.SAME else {}
+                fault = {"kind": "E", "message": "no"} if cell == self.BROKEN else None
+                outcome = "failed" if fault else "observed"
+                seen = {"outcome": outcome, "data": data, "fault": fault, "log_tail": "", "seconds": 0.0, "at": ""}
+                judged = {"scenario": "steady", "signal": "heap_bytes"} if cell in (self.STEADY, self.SAME) else {}
+                told = {"id": "/".join([old.address, *judged.values()]), "status": "pass", "summary": "well"}
+                packed = pack([1.0 * number])
+                put("planned_cells", columns)
+                put("observations", columns | seen | {"number": number})
+                put("series", {"observation": number, "signal": "heap_bytes"} | asdict(packed))
+                put("verdicts", columns | judged | told)
         return path
 
     def test_memory_becomes_steady_and_nothing_else_has_a_scenario(self, tmp_path: Path) -> None:
-        """Every old row is there, each with the scenario that it meant."""
+        """Every old row is there, in each table with the scenario that it meant, with its series."""
+        self.old_store(tmp_path)
+        everything = [self.STEADY, self.SAME, self.BROKEN, self.LOWERED]
+        with open_store(URL, root=tmp_path) as store:
+            assert reader.missing_cells(store, "r") == []
+            assert [one.cell for one in reader.observations(store, "r")] == everything
+            assert [one.series for one in reader.observations(store, "r")] == [
+                {"heap_bytes": (float(number),)} for number in range(1, 5)
+            ]
+            assert [one.cell for one in reader.verdicts(store, "r")] == everything
+
+    def test_a_verdict_has_the_address_that_the_next_run_gives_it(self, tmp_path: Path) -> None:
+        """The id of a steady verdict stays what it was; a fault's, which had no scenario, gets it as new ones do."""
+        before = {row["id"] for row in rows(self.old_store(tmp_path))["verdicts"]}
+        with open_store(URL, root=tmp_path) as store:
+            judged = reader.verdicts(store, "r")
+        after = [row["id"] for row in rows(tmp_path / "watchdog.db")["verdicts"]]
+
+        assert after == [one.id for one in judged]
+        assert before - set(after) == {"k/custom/c/p/host/memory"}
+        assert set(after) - before == {"k/custom/c/p/host/memory/steady"}
+
+    def test_a_shared_question_still_names_the_cell_that_was_asked(self, tmp_path: Path) -> None:
+        """The link from one kernel's answer to the other's leads to a cell that exists."""
         self.old_store(tmp_path)
         with open_store(URL, root=tmp_path) as store:
-            seen = {one.cell.check: one.cell.scenario for one in reader.observations(store, "r")}
-            judged = {one.cell.check: one.scenario for one in reader.verdicts(store, "r")}
+            data = {one.cell: one.data for one in reader.observations(store, "r")}
 
-        assert seen == {Check.MEMORY: "steady", Check.LOWER: ""}
-        assert judged == {Check.MEMORY: "steady", Check.LOWER: None}
+        assert data[self.SAME] == {"same_as": self.STEADY.address, "x": 0.1}
+
+    def test_a_run_from_before_is_resumed_with_what_it_asked(self, tmp_path: Path) -> None:
+        """It had one scenario, and gets no nine more."""
+        self.old_store(tmp_path)
+        with open_store(URL, root=tmp_path) as store:
+            config, selection = asked.configuration(reader.run(store, "r"))
+
+        assert {cell.scenario for cell in plan.cells(config, selection)} == {"", "steady"}
+
+    def test_up_and_down_again_is_the_store_from_before(self, tmp_path: Path) -> None:
+        """Schema and rows, but that a fault's verdict keeps its scenario; and it can go up again."""
+        path = self.old_store(tmp_path)
+        before, made = rows(path), schema(path)
+        open_store(URL, root=tmp_path).close()
+        assert schema(path) != made
+        with writing(path) as connection:
+            alembic_commands.downgrade(connection, room("migrations"), "0001")
+        after = rows(path)
+
+        assert schema(path) == made
+        assert {name: some for name, some in after.items() if name != "verdicts"} == {
+            name: some for name, some in before.items() if name != "verdicts"
+        }
+        assert [row["scenario"] for row in after["verdicts"]] == ["steady", "steady", "steady", None]
+        with open_store(URL, root=tmp_path) as store:
+            assert len(reader.observations(store, "r")) == 4
 
     def test_down_leaves_out_only_what_the_older_schema_cannot_hold(self, tmp_path: Path) -> None:
-        """A scenario that 0001 did not know goes, with its series; the others stay, and up again works."""
+        """An observation in a scenario that 0001 did not know goes, with its series; what was judged of it stays."""
         path = self.old_store(tmp_path)
         with open_store(URL, root=tmp_path) as store:
-            eager = Cell("k", "custom", "c", "p", "host", Check.MEMORY, "eager")
-            writer.record_observation(store, "r", Observation(eager, Outcome.OBSERVED, series={"rss_bytes": [1.0]}))
-        engine = sqlite_file.engine(path, foreign_keys=False)
-        with sqlite_file.immediate(engine).begin() as connection:
+            writer.record_plan(store, "r", [self.EAGER])
+            seen = Observation(self.EAGER, Outcome.OBSERVED, series={"heap_bytes": [1.0]})
+            assert writer.record_observation(store, "r", seen)
+            writer.record_verdicts(store, "r", [*reader.verdicts(store, "r"), Verdict(self.EAGER, Status.PASS, "well")])
+            judged = reader.verdicts(store, "r")
+        with writing(path) as connection:
             alembic_commands.downgrade(connection, room("migrations"), "0001")
-        engine.dispose()
-        file = sqlite3.connect(path)
-        counts = [file.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in ("observations", "series")]
-        file.close()
+        left = {name: len(some) for name, some in rows(path).items()}
 
-        assert counts == [2, 2]
+        assert left["planned_cells"] == left["observations"] == left["series"] == 4
         with open_store(URL, root=tmp_path) as store:
-            assert len(reader.observations(store, "r")) == 2
+            assert len(reader.observations(store, "r")) == 4
+            assert reader.verdicts(store, "r") == judged
+
+    def test_a_newer_run_keeps_its_scenarios(self, tmp_path: Path) -> None:
+        """Down and up again changes nothing in the configuration of a run that began with scenarios."""
+        with open_store(URL, root=tmp_path) as store:
+            document = asked.document(self.config(tmp_path), Selection(scenarios=("eager",)))
+            run = writer.start_run(store, config=document, host={}, version="1")
+        with writing(tmp_path / "watchdog.db") as connection:
+            alembic_commands.downgrade(connection, room("migrations"), "0001")
+            alembic_commands.upgrade(connection, room("migrations"), "0002")
+        with open_store(URL, root=tmp_path) as store:
+            assert reader.run(store, run).config == document
 
 
 class TestRefusing:

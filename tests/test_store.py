@@ -51,7 +51,7 @@ json_values = st.recursive(
 )
 whole_numbers = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=8)
 floats = st.lists(st.floats(), min_size=1, max_size=8)
-cells = st.builds(Cell, text, text, text, text, text, st.sampled_from(Check))
+cells = st.builds(Cell, text, text, text, text, text, st.sampled_from(Check), text)
 observations = st.builds(
     Observation,
     cells,
@@ -163,6 +163,16 @@ class TestObservations:
         assert writer.record_observation(store, run, again) is False
         assert reader.observations(store, run) == [first]
         assert writer.record_observation(store, begin(store), again) is True
+
+    def test_each_scenario_of_a_cell_is_kept(self, store: Store) -> None:
+        """What differs in the scenario alone is another cell, planned, observed and looked back at by itself."""
+        run, eager = begin(store), replace(CELL, scenario="eager")
+        writer.record_plan(store, run, [CELL, eager])
+        assert writer.record_observation(store, run, Observation(eager, Outcome.OBSERVED, at="t"))
+        assert reader.missing_cells(store, run) == [CELL]
+        assert writer.record_observation(store, run, Observation(CELL, Outcome.OBSERVED, at="t"))
+
+        assert [past.observation.cell for past in reader.history(store, eager, limit=9)] == [eager]
 
     def test_an_observation_without_a_time_gets_one(self, store: Store) -> None:
         """The store's clock dates what the sender did not."""
@@ -470,7 +480,8 @@ class TestQueries:
         failed = replace(compiled, check=Check.LOWER)
         run = begin(store)
         leak = Verdict(missing, Status.REGRESSED, "leaks", signal="device_bytes")
-        writer.record_plan(store, run, [missing, compiled])
+        writer.record_plan(store, run, [missing, replace(missing, scenario="eager"), compiled])
+        writer.record_observation(store, run, Observation(replace(missing, scenario="eager"), Outcome.OBSERVED))
         writer.record_observation(store, run, Observation(compiled, Outcome.OBSERVED, data={"temp_bytes": 4096}))
         writer.record_observation(store, run, Observation(failed, Outcome.FAILED, fault=Fault("E", "no")))
         writer.record_verdicts(store, run, [leak, Verdict(compiled, Status.PASS, "well")])
