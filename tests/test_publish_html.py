@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watchdog.errors import UsageError
-from watchdog.model import Cell, Check, Fault, Status, Verdict
+from watchdog.model import Cell, Check, Fault, Figure, Observation, Outcome, Scenario, Status, Suspect, Verdict
 from watchdog.publish import html, sections
 from watchdog.publish import site as site_module
 from watchdog.publish.html import write_site
@@ -82,6 +82,70 @@ def test_what_several_kernels_share_is_told_once(tmp_path: Path) -> None:
         assert len(leaks) == len(CASES)
         assert all(html._anchor(one) in page.anchors for one in leaks)
         assert ("Asked once, of flash_attention/native" in page.text) == (kernel != "flash_attention")
+
+
+def leaking(*lines: str) -> RunReport:
+    """A kernel that leaks in all ten scenarios, each time made at one of these lines."""
+    kept = [
+        Verdict(
+            Cell("k", "custom", "small", "next", "host", Check.MEMORY, scenario),
+            Status.REGRESSED,
+            f"keeps 16 KiB per call, allocated at {lines[number % len(lines)]}",
+            signal="buffer_bytes",
+            kind="leak",
+            suspect=Suspect.KERNEL,
+            figure=Figure.exact(16384.0 + number, "B/call"),
+            where=lines[number % len(lines)],
+        )
+        for number, scenario in enumerate(Scenario)
+    ]
+    seen = [Observation(one.cell, Outcome.OBSERVED) for one in kept]
+    whole = replace(empty(), kernels=("k",), pins=("next",), targets=("host",), baseline=None)
+    return replace(whole, observations=tuple(reversed(seen)), verdicts=tuple(reversed(kept)))
+
+
+def test_one_line_that_leaks_in_every_scenario_is_told_once(tmp_path: Path) -> None:
+    """One finding that names the first scenario and counts the others; the kernel's page has each with its address."""
+    report = leaking("k.py:12")
+    site = _written(tmp_path / "site", report)
+    index = _Page(site / "index.html").text
+    assert "1 finding in 1 of 1 kernel: memory of k/custom under next." in index
+    assert index.count("keeps 16 KiB per call") == 1
+    assert "small, host, steady" in index
+    assert "also in 9 other scenarios" in index
+    page = _Page(site / "kernels" / "k.html")
+    assert all(html._anchor(one) in page.anchors for one in report.verdicts)
+    for scenario in Scenario:
+        assert re.search(rf"\b{scenario}, +buffer_bytes|Scenario +{scenario} +Signal +buffer_bytes", page.text), (
+            scenario
+        )
+
+
+def test_two_lines_that_leak_are_two_findings(tmp_path: Path) -> None:
+    """Different lines in different scenarios are told apart; the headline names their subject once."""
+    text = _Page(_written(tmp_path / "site", leaking("k.py:12", "k.py:40")) / "index.html").text
+    assert "2 findings in 1 of 1 kernel: memory of k/custom under next." in text
+    assert text.count("also in 4 other scenarios") == 2
+    assert {"k.py:12", "k.py:40"} <= set(text.split())
+
+
+def test_what_other_cells_say_is_counted_as_cells() -> None:
+    """Where cases and scenarios differ, neither word alone is right."""
+    report = leaking("k.py:12")
+    wide = [replace(one, cell=replace(one.cell, case="wide")) for one in report.verdicts]
+    (finding,) = sections.told_once([*report.verdicts, *wide])
+    assert finding.elsewhere == "19 other cells"
+
+
+def test_the_same_words_in_two_scenarios_are_two_rows() -> None:
+    """A row of a table names one scenario: verdicts of others are not folded into it, those of other cases are."""
+    dull = [
+        Verdict(Cell("k", "custom", case, "next", "host", Check.MEMORY, scenario), Status.PASS, "nothing is kept")
+        for case in ("small", "wide")
+        for scenario in ("steady", "eager")
+    ]
+    found = sections.word_for_word(dull)
+    assert [(one.verdict.scenario, len(one.also)) for one in found] == [("steady", 1), ("eager", 1)]
 
 
 def test_findings_of_kernels_that_share_nothing_stay_apart(tmp_path: Path) -> None:
@@ -163,13 +227,14 @@ def test_the_runs_page_has_what_reproduces_a_fault(tmp_path: Path) -> None:
     assert "sha256:3a9c51d7" in text
 
 
-@given(st.lists(st.text(min_size=1), min_size=4, max_size=4))
+@given(st.lists(st.text(min_size=1), min_size=5, max_size=5))
 def test_the_command_gives_back_the_cell_whatever_its_names(names: list[str]) -> None:
     """Names with spaces, quotes or dollars reach the program as they are, and run nothing else."""
-    kernel, implementation, case, pins = names
-    words = shlex.split(sections.command(Cell(kernel, implementation, case, pins, "host", Check.MEMORY)))
+    kernel, implementation, case, pins, scenario = names
+    words = shlex.split(sections.command(Cell(kernel, implementation, case, pins, "host", Check.MEMORY, scenario)))
     expected = {"--pins": pins, "--kernel": kernel, "--implementation": implementation, "--case": case}
-    assert dict(zip(words[2::2], words[3::2], strict=True)) == {**expected, "--target": "host", "--check": "memory"}
+    expected |= {"--target": "host", "--check": "memory", "--scenario": scenario}
+    assert dict(zip(words[2::2], words[3::2], strict=True)) == expected
 
 
 def test_hostile_text_is_only_ever_text(tmp_path: Path) -> None:

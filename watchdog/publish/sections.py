@@ -5,16 +5,28 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from watchdog.model import Cell, Check, Environment, Fault, Observation, PackageChange, Status, Verdict, package_changes
+from watchdog.model import (
+    Cell,
+    Check,
+    Environment,
+    Fault,
+    Observation,
+    PackageChange,
+    Scenario,
+    Status,
+    Verdict,
+    package_changes,
+)
 from watchdog.publish.story import RunReport
 from watchdog.publish.wording import count, listed, one_line
 
 # For a reader, a good answer tells more than no answer: skipped comes last here.
 NEED = (Status.REGRESSED, Status.INCONCLUSIVE, Status.IMPROVED, Status.PASS, Status.SKIPPED)
 _CHECKS = tuple(Check)
+_SCENARIOS = tuple(Scenario)
 _WEIGHT = (  # from what stops a service to what makes it dearer
     Check.INSTALL,
     Check.IMPORT,
@@ -32,7 +44,7 @@ _KNOWN_LIBRARIES = ("jax", "jaxlib", "libtpu", "torch", "triton")
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing to tell; the same aspect in further cases, in further targets or of further kernels is told with it."""
+    """One thing to tell; the same aspect in further cases, targets or scenarios or of further kernels is told with it."""
 
     verdict: Verdict
     also: tuple[Verdict, ...]
@@ -43,11 +55,18 @@ class Finding:
 
     @property
     def elsewhere(self) -> str:
-        """Where else it is found: "jax_flash_attention/native and 3 other cells"."""
+        """Where else it is found: "jax_flash_attention/native and 3 other cells", "9 other scenarios"."""
         owner = cell_owner(self.verdict.cell)
         owners = [cell_owner(one.cell) for one in self.also]
         others = [one_line(name, 80) for name in dict.fromkeys(owners) if name != owner]
-        return listed([*others, *([count(owners.count(owner), "other cell")] if owner in owners else [])])
+        return listed([*others, *([count(owners.count(owner), f"other {self._part}")] if owner in owners else [])])
+
+    @property
+    def _part(self) -> str:
+        """What the cells of this kernel and implementation differ in."""
+        owner = cell_owner(self.verdict.cell)
+        mine = {replace(one.cell, scenario="") for one in (self.verdict, *self.also) if cell_owner(one.cell) == owner}
+        return "scenario" if len(mine) == 1 else "cell"
 
 
 @dataclass(frozen=True)
@@ -173,7 +192,7 @@ class Story:
         if findings:
             touched = set().union(*(finding.kernels for finding in findings))
             hit = len(kernels) if "" in touched else len(touched)
-            what = listed([_topic(finding.verdict) for finding in findings], 3)
+            what = listed(list(dict.fromkeys(_topic(finding.verdict) for finding in findings)), 3)
             return f"{count(len(findings), 'finding')} in {hit} of {count(len(kernels), 'kernel')}: {what}."
         counts = Counter(verdict.status for verdict in self.report.verdicts)
         if not counts:
@@ -248,18 +267,22 @@ class Story:
             cell.implementation,
             cell.case,
             _place(report.targets, cell.target),
+            _place(_SCENARIOS, cell.scenario),
             verdict.id,
         )
 
 
 def told_once(verdicts: Iterable[Verdict]) -> list[Finding]:
-    """Verdicts on one aspect of one implementation, together over cases and targets, whatever their figures."""
+    """Verdicts on one aspect of one implementation, together over cases, targets and scenarios, whatever their figures.
+
+    What happens at different lines in different scenarios is told apart.
+    """
     return _together(verdicts, lambda _: ())
 
 
 def word_for_word(verdicts: Iterable[Verdict]) -> list[Finding]:
-    """Only verdicts that say the same, with the same figure, together."""
-    return _together(verdicts, lambda verdict: (verdict.summary, verdict.figure))
+    """Only verdicts that say the same, with the same figure and in the same scenario, together."""
+    return _together(verdicts, lambda verdict: (verdict.summary, verdict.figure, verdict.scenario))
 
 
 def _together(
@@ -270,7 +293,8 @@ def _together(
     groups: dict[tuple[object, ...], list[Verdict]] = {}
     for verdict in verdicts:
         cell = subject(verdict.cell)
-        place = (cell.kernel, cell.implementation, cell.pins, cell.check, verdict.scenario, verdict.signal)
+        line = verdict.where if verdict.scenario else None
+        place = (cell.kernel, cell.implementation, cell.pins, cell.check, line, verdict.signal)
         groups.setdefault((*place, verdict.status, verdict.kind, verdict.suspect, *further(verdict)), []).append(
             verdict
         )
