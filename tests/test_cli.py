@@ -217,6 +217,7 @@ class TestBeforeARun:
             ("--implementation", "costum", "custom"),
             ("--check", "imports", "import"),
             ("--target", "hosts", "host"),
+            ("--scenario", "stedy", "steady"),
         ],
     )
     def test_an_unknown_name_is_refused(

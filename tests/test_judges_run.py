@@ -71,6 +71,7 @@ cells = st.builds(
     pins=st.sampled_from(["current", "next"]),
     target=st.just("host"),
     check=st.sampled_from(list(Check)),
+    scenario=st.sampled_from(["", "steady", "grad"]),
 )
 observations = st.builds(
     Observation,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from watchdog.config import Config, load
 from watchdog.errors import UsageError
 from watchdog.model import Cell, Check, Fault, Observation, Outcome, Scenario
 from watchdog.plan import Job, Lane, Selection
+from watchdog.runner import label
 
 TWO_PINS = """
 [watchdog]
@@ -37,6 +39,7 @@ name = "small"
 args = ["f32[8,128]"]
 kwargs = { causal = true, window = [128, 0], scale = 0.088 }
 seed = 7
+length = 128
 [[kernel.case]]
 name = "large"
 args = ["bf16[2048,128]"]
@@ -169,6 +172,7 @@ class TestCells:
             (Selection(implementations=("upsteam",)), "there is no such implementation; did you mean upstream?"),
             (Selection(targets=("tpu:v6e",)), "--target tpu:v6e: there is no such target; did you mean tpu:v5e?"),
             (Selection(checks=("memroy",)), "--check memroy: there is no such check; did you mean memory?"),
+            (Selection(scenarios=("zzz",)), "the configuration has steady, eager, shapes"),
             (Selection(kernels=("zzz",)), "the configuration has attention, norm"),
             (Selection(kernels=("norm",), cases=("small",)), "--case small: there is no such case"),
         ],
@@ -194,7 +198,7 @@ class TestCells:
 
     def test_a_selection_is_kept_with_its_run(self) -> None:
         """A selection comes back from JSON as it was, so that a run can be resumed."""
-        selection = Selection(("new",), (), ("large",), ("native",), ("host",), ("import",))
+        selection = Selection(("new",), (), ("large",), ("native",), ("host",), ("import", "memory"), ("grad",))
         assert Selection.from_json(json.loads(json.dumps(selection.to_json()))) == selection
 
 
@@ -230,6 +234,16 @@ class TestEnvironments:
             "second_norm",
             "norm",
         }
+
+
+class TestAddress:
+    @pytest.mark.parametrize("scenario", ["", *Scenario])
+    def test_ends_with_the_scenario_where_there_is_one(self, scenario: str) -> None:
+        """Cells that differ in the scenario alone have addresses of their own, shown while they run."""
+        memory = replace(cell(Check.MEMORY), scenario=str(scenario))
+        beside = f"/{scenario}" if scenario else ""
+        assert memory.address == f"attention/custom/small/old/host/memory{beside}"
+        assert label(memory) == f"{f'memory {scenario}'.strip()}: attention/custom small (old host)"
 
 
 class TestLanes:
@@ -287,6 +301,18 @@ class TestSameQuestions:
         assert all(first.address.split("/")[1:] == other.address.split("/")[1:] for first, other in pairs)
         every = [each for each in plan.cells(config, Selection(pins=("old",))) if each.implementation == "native"]
         assert len([pair for pair in pairs if pair[0].implementation == "native"]) * 2 == len(every)
+
+    def test_each_scenario_is_a_question_of_its_own(self, configured: Callable[[str], Config]) -> None:
+        """An answer goes to the other kernel's cell of the same scenario, and to no other scenario's."""
+        pairs = self.shared(configured(self.beside('"mine:attention"', '"other:attention"')))
+        watched = [(first.scenario, other.scenario) for first, other in pairs if first.check is Check.MEMORY]
+        assert {first for first, _ in watched} == {one.value for one in Scenario}
+        assert all(first == other for first, other in watched)
+
+    def test_another_length_is_another_question(self, configured: Callable[[str], Config]) -> None:
+        """Where another dimension is varied, what one kernel was asked answers nothing of the other's case."""
+        pairs = self.shared(configured(self.beside("length = 128", "length = 8")))
+        assert {first.case for first, _ in pairs} == {"", "large"}
 
     def test_another_truth_is_another_question(self, configured: Callable[[str], Config]) -> None:
         """Where the references differ, numbers and gradients are asked of both, the rest once."""
@@ -379,7 +405,9 @@ class TestDocument:
     def document(self, config: Config, lane: Lane, host: str = "gpu") -> Any:
         """The plan of the cells that are asked of `small`, as it arrives inside."""
         asked = plan.cells(config, Selection(pins=("old",), kernels=("attention",)))
-        members = (imported(), cell(Check.LOWER, "tpu:v5e"), cell(Check.NUMERICS))
+        steady = replace(cell(Check.MEMORY), scenario="steady")
+        eager = replace(steady, scenario="eager")
+        members = (imported(), cell(Check.LOWER, "tpu:v5e"), cell(Check.NUMERICS), steady, eager)
         written = plan.document(
             Job("old", "attention", "custom", lane, members),
             dict(enumerate(members)),
@@ -400,20 +428,23 @@ class TestDocument:
         assert inside.kernel.implementations == kernel.implementations
         assert (inside.kernel.layout, inside.kernel.static, inside.kernel.differentiate) == ({}, None, None)
         assert inside.implementation == "custom"
-        assert [(each.number, each.check, each.case, each.target) for each in inside.cells] == [
-            (0, "import", "", ""),
-            (1, "lower", "small", "tpu:v5e"),
-            (2, "numerics", "small", "host"),
+        assert [(each.number, each.check, each.case, each.target, each.scenario) for each in inside.cells] == [
+            (0, "import", "", "", ""),
+            (1, "lower", "small", "tpu:v5e", ""),
+            (2, "numerics", "small", "host", ""),
+            (3, "memory", "small", "host", "steady"),
+            (4, "memory", "small", "host", "eager"),
         ]
         assert inside.interpret_limit == config.watchdog.interpret_limit
+        assert inside.memory_budget == config.watchdog.memory_budget
         assert inside.scratch == Path("/scratch")
 
     def test_holds_the_cases_that_are_asked_and_no_other(self, config: Config) -> None:
-        """Arguments, keyword arguments and seed of each case arrive unchanged."""
+        """Arguments, keyword arguments, seed and length of each case arrive unchanged."""
         inside = checks("plan").Plan.from_json(self.document(config, Lane.SIDE_BY_SIDE))
         assert list(inside.cases) == ["small"]
         small = inside.cases["small"]
-        assert (small.args, small.seed) == (["f32[8,128]"], 7)
+        assert (small.args, small.seed, small.length) == (["f32[8,128]"], 7, 128)
         assert small.kwargs == {"causal": True, "window": [128, 0], "scale": 0.088}
 
     def test_says_what_the_whole_run_asks(self, config: Config) -> None:

@@ -71,6 +71,19 @@ def judged(store: Store, document: dict[str, Any], *statuses: Status) -> str:
     return run
 
 
+def test_the_judges_know_where_the_kernel_serves(store: Store, tmp_path: Path) -> None:
+    """What `[service]` says stands in the verdict on a leak: 1 MB per call at 10 calls/s, restarted within 6 minutes."""
+    service = '[service]\ncalls_per_second = 10\nprice_per_hour = 2\ncurrency = "EUR"\nrestart_minutes = 6\n'
+    (tmp_path / "watchdog.toml").write_text(service + CONFIG, encoding="utf-8")
+    started = running.begin(store, load(tmp_path / "watchdog.toml"), Selection())
+    cell = Cell("double", "custom", "small", "old", "host", Check.MEMORY, "eager")
+    data = {"calls_per_block": 1, "blocks": 8, "device_memory": {"limit": 36e9, "used": 0.0}}
+    grown = {"buffer_bytes": [1e6 * block for block in range(1, 9)], "buffers": [float(block) for block in range(1, 9)]}
+    writer.record_observation(store, started.id, Observation(cell, Outcome.OBSERVED, data=data, series=grown))
+    (verdict,) = running.judge(store, started, [])
+    assert "153 restarts a week, an overrun of 10.00%, 33.6 EUR a week" in verdict.summary
+
+
 @pytest.fixture
 def statements(store: Store) -> Iterator[list[str]]:
     """What the database is asked."""
