@@ -9,14 +9,16 @@ from __future__ import annotations
 import functools
 import gc
 import sys
+import types
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from .faults import is_library, short_path
 
 MOST = 8
-_LRU: type = type(functools.lru_cache(len))
+LRU: type = type(functools.lru_cache(len))
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class CacheSize:
 
 def find() -> dict[str, Any]:
     """Every such cache, by a name that tells it from others. Frozen objects are invisible to the collector's list."""
-    by_identity = {id(one): (str(id(one)), one) for one in gc.get_objects() if type(one) is _LRU}
+    by_identity = {id(one): (str(id(one)), one) for one in gc.get_objects() if type(one) is LRU}
     by_identity |= {id(one): (name, one) for name, one in _of_jax() if id(one) not in by_identity}
     return dict(by_identity.values())
 
@@ -66,9 +68,29 @@ def grown(before: dict[str, CacheSize], after: dict[str, CacheSize]) -> list[Cac
 def _size(key: str, cache: Any) -> CacheSize:
     info = cache.cache_info()
     limit = info.maxsize if info.maxsize is not None and info.maxsize >= 0 else None
-    code = getattr(getattr(cache, "__wrapped__", None), "__code__", None)
-    if code is None:
-        return CacheSize(key.rpartition(".")[2], None, library=True, entries=int(info.currsize), limit=limit)
-    name = getattr(cache.__wrapped__, "__qualname__", key)
+    function = function_of(cache)
+    if function is None:
+        return CacheSize(_name(key, cache), None, _in_library(cache), int(info.currsize), limit)
+    code = function.__code__
     where = f"{short_path(code.co_filename)}:{code.co_firstlineno}"
-    return CacheSize(str(name), where, is_library(code.co_filename), int(info.currsize), limit)
+    return CacheSize(function.__qualname__, where, is_library(code.co_filename), int(info.currsize), limit)
+
+
+def function_of(cache: Any) -> types.FunctionType | None:
+    """The Python function that a cache wraps; None where it wraps a class, or something that C code made."""
+    wrapped = getattr(cache, "__wrapped__", None)
+    if type(wrapped) is types.MethodType:
+        wrapped = wrapped.__func__
+    return wrapped if type(wrapped) is types.FunctionType else None
+
+
+def _name(key: str, cache: Any) -> str:
+    """By what it wraps, whose name `functools` gives to the cache as well, or as jax's module names it."""
+    if type(cache) is not LRU:
+        return key.rpartition(".")[2]
+    return str(getattr(cache, "__qualname__", None) or type(cache.__wrapped__).__qualname__)
+
+
+def _in_library(cache: Any) -> bool:
+    file = getattr(sys.modules.get(str(cache.__module__)), "__file__", None)
+    return not isinstance(file, str) or is_library(file)

@@ -6,7 +6,6 @@ Nothing of the objects under watch is called: no repr, no comparison, no hash; t
 from __future__ import annotations
 
 import ast
-import functools
 import gc
 import sys
 import time
@@ -17,14 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .caches import LRU, function_of
 from .faults import is_library, is_machinery, short_path
 
 DEEPEST = 12  # steps from the object
 MOST_NODES = 400
 SECONDS = 1.0
 WIDEST = 60  # referrers of one object that are followed
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _HERE = __name__
-_LRU: type = type(functools.lru_cache(len))
 
 
 @dataclass(frozen=True)
@@ -107,31 +108,29 @@ def _named(target: Any) -> Iterator[Holder]:
 
 def _is_ours(referrer: Any) -> bool:
     """Frames and values of this search and of the checks around it hold nothing of the user's."""
-    if isinstance(referrer, types.FrameType):
+    if type(referrer) is types.FrameType:
         return is_machinery(referrer.f_code.co_filename) and referrer.f_globals.get("__name__") != "__main__"
     return type(referrer).__module__ == _HERE or (
-        isinstance(referrer, (types.GeneratorType,)) and (is_machinery(referrer.gi_code.co_filename))
+        type(referrer) is types.GeneratorType and is_machinery(referrer.gi_code.co_filename)
     )
 
 
 def _name(step: _Step) -> Holder | None:
-    """The holder that an object is, if it has a name in code."""
-    held, below = step.held, step.below.held if step.below else None
-    if type(held) is dict:
+    """The holder that an object is, if it has a name in code. Told by its type: `isinstance` asks its `__class__`."""
+    held, below, kind = step.held, step.below.held if step.below else None, type(step.held)
+    if kind is dict:
         return _of_namespace(held, below, step)
-    if isinstance(held, types.ModuleType):
-        return None  # its dictionary says more
-    if isinstance(held, type):
+    if issubclass(kind, type):
         return Holder(
             f"class {held.__qualname__}", _file_of(held.__module__), step.chain(), _library_module(held.__module__)
         )
-    if isinstance(held, types.FunctionType):
+    if kind is types.FunctionType:
         return _of_function(held, below, step)
-    if type(held) is _LRU:
+    if kind is LRU:
         return _of_cache(held, step)
-    if isinstance(held, types.GeneratorType) and held.gi_frame is not None:
+    if kind is types.GeneratorType and held.gi_frame is not None:
         return _of_frame(held.gi_frame, below, step)
-    if isinstance(held, types.FrameType):
+    if kind is types.FrameType:
         return _of_frame(held, below, step)
     return None
 
@@ -139,9 +138,9 @@ def _name(step: _Step) -> Holder | None:
 def _of_namespace(namespace: dict[Any, Any], below: Any, step: _Step) -> Holder | None:
     """A module's globals: the name that leads to what is below."""
     module = namespace.get("__name__")
-    if not isinstance(module, str) or getattr(sys.modules.get(module), "__dict__", None) is not namespace:
+    if type(module) is not str or getattr(sys.modules.get(module), "__dict__", None) is not namespace:
         return None
-    name = next((key for key, value in list(namespace.items()) if value is below and isinstance(key, str)), None)
+    name = next((key for key, value in list(namespace.items()) if value is below and type(key) is str), None)
     if name is None or _is_checks(module):
         return None
     file = _source(module)
@@ -153,16 +152,24 @@ def _of_namespace(namespace: dict[Any, Any], below: Any, step: _Step) -> Holder 
 def _path_below(name: str, step: _Step) -> str:
     """The name; with the attribute that leads on where the named thing is an object with one."""
     owner = step.below
-    if owner is None or owner.below is None or type(owner.held) in (list, dict, set, tuple, deque):
+    if owner is None or owner.below is None:
         return name
-    space = getattr(owner.held, "__dict__", None)
+    space = _attributes(owner.held)
     inner = owner.below.held
-    if type(space) is not dict:
-        return name
     if inner is space and owner.below.below is not None:
         inner = owner.below.below.held
-    attribute = next((key for key, value in space.items() if value is inner), None)
-    return f"{name}.{attribute}" if isinstance(attribute, str) else name
+    attribute = next((key for key, value in list(space.items()) if value is inner and type(key) is str), None)
+    return name if attribute is None else f"{name}.{attribute}"
+
+
+def _attributes(held: Any) -> dict[Any, Any]:
+    """An object's own dictionary, past whatever its class puts in its place; empty where it has none."""
+    for kind in type(held).__mro__:
+        slot = vars(kind).get("__dict__")
+        if type(slot) is types.GetSetDescriptorType:
+            found = slot.__get__(held)
+            return found if type(found) is dict else {}
+    return {}
 
 
 def _of_function(function: types.FunctionType, below: Any, step: _Step) -> Holder | None:
@@ -185,13 +192,12 @@ def _of_function(function: types.FunctionType, below: Any, step: _Step) -> Holde
 
 
 def _of_cache(cache: Any, step: _Step) -> Holder | None:
-    code = getattr(getattr(cache, "__wrapped__", None), "__code__", None)
-    if code is None:
+    function = function_of(cache)
+    if function is None:
         return None
+    code = function.__code__
     where = f"{short_path(code.co_filename)}:{code.co_firstlineno}"
-    return Holder(
-        f"the lru_cache of {cache.__wrapped__.__qualname__}", where, step.chain(), is_library(code.co_filename)
-    )
+    return Holder(f"the lru_cache of {function.__qualname__}", where, step.chain(), is_library(code.co_filename))
 
 
 def _of_frame(frame: types.FrameType, below: Any, step: _Step) -> Holder | None:
@@ -239,13 +245,18 @@ def _library_module(module: str) -> bool:
 def _first_assignment(file: Path, name: str) -> int | None:
     """The line of a module that first binds a name at its top level."""
     try:
-        body = ast.parse(file.read_bytes()).body
+        module = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return None
-    for statement in body:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
-                return statement.lineno
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
-                return node.lineno
-    return None
+    return next((line for line, bound in _bindings(module) if bound == name), None)
+
+
+def _bindings(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """What a module binds at its top level, in order: line and name. What is bound inside functions is not the module's."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, _DEFINITIONS):
+            yield child.lineno, child.name
+        elif isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
+            yield child.lineno, child.id
+        elif not isinstance(child, _SCOPES):
+            yield from _bindings(child)

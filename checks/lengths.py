@@ -28,11 +28,14 @@ def inputs_by_length(subject: Subject, function: Callable[..., Any]) -> dict[int
     taken: dict[int, tuple[Any, ...]] = {}
     refused = ""
     for length in wanted:
-        positional = _made(subject, [_scaled(one, own, length) for one in specifications])
-        refusal = None if length == own else _refusal(subject, function, positional)
-        if refusal is None:
-            taken[length] = positional
-        refused = refused or refusal or ""
+        scaled = [_scaled(one, own, length) for one in specifications]
+        if length == own:
+            taken[length] = _made(subject, scaled)
+            continue
+        try:
+            taken[length] = _taken(subject, function, scaled)
+        except Exception as error:  # a kernel may take multiples of its block size only, which is no fault
+            refused = refused or f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
     if len(taken) == 1:
         message = f"takes no other length than {own}" + (f": {refused}" if refused else "")
         raise NotHereError(message)
@@ -51,24 +54,21 @@ def _longest(specifications: list[Specification]) -> int:
 def _scaled(one: Specification, own: int, length: int) -> Specification:
     """Every dimension of size `own` gets `length`, and so does an upper limit of whole numbers that indexes it."""
     shape = tuple(length if size == own else size for size in one.shape)
-    numbers = tuple(
-        length + int(number) - own if one.fill == "randint" and number in (own, own + 1) else number
-        for number in one.numbers
-    )
-    return replace(one, shape=shape, numbers=numbers)
+    if one.fill != "randint" or one.numbers[1] not in (own, own + 1):
+        return replace(one, shape=shape)
+    low, high = one.numbers
+    return replace(one, shape=shape, numbers=(low, length + int(high) - own))
 
 
 def _made(subject: Subject, specifications: list[Specification]) -> tuple[Any, ...]:
     return tuple(arguments.make(one, subject.case.seed, n) for n, one in enumerate(specifications))
 
 
-def _refusal(subject: Subject, function: Callable[..., Any], positional: tuple[Any, ...]) -> str | None:
-    """Why the implementation does not take these inputs; None when it does. It is run once to find out."""
+def _taken(subject: Subject, function: Callable[..., Any], specifications: list[Specification]) -> tuple[Any, ...]:
+    """The inputs, with which the implementation has run once. Raises what making them or running it raises."""
     import jax
 
+    positional = _made(subject, specifications)
     _, keywords = subject.inputs()
-    try:
-        jax.block_until_ready(jax.jit(function)(*positional, **keywords))
-    except Exception as error:  # a kernel may take multiples of its block size only, which is no fault
-        return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
-    return None
+    jax.block_until_ready(jax.jit(function)(*positional, **keywords))
+    return positional

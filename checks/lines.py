@@ -5,6 +5,7 @@ For what Python's allocators do not see: memory that C code takes, file descript
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 import time
@@ -55,13 +56,20 @@ def by_line(call: Callable[[], None], counter: Callable[[], float], *, calls: in
 
 
 def _typical(changes: Counter[float]) -> float:
-    """The sum over all times that the line ran: by its median, which other threads' work does not move, or exactly."""
-    times, half = changes.total(), 0
-    for change in sorted(changes):
-        half += changes[change]
-        if 2 * half > times:
-            return change * times if change > 0 else sum(value * count for value, count in changes.items())
-    return 0.0
+    """The sum over all times that the line ran.
+
+    By the median where it takes something nearly always, for other threads' work does not move that; else exactly.
+    """
+    if _quantile(changes, 0.25) > 0:
+        return _quantile(changes, 0.5) * changes.total()
+    return sum(value * count for value, count in changes.items())
+
+
+def _quantile(changes: Counter[float], share: float) -> float:
+    """The change that this share of all times do not exceed."""
+    ordered = sorted(changes)
+    reached = itertools.accumulate(changes[change] for change in ordered)
+    return next(change for change, times in zip(ordered, reached, strict=True) if times >= share * changes.total())
 
 
 class _Tracer:
@@ -99,8 +107,13 @@ class _Tracer:
 
     def _book(self, thread: int) -> None:
         running = self._running.get(thread)
-        if running:
-            self.changes.setdefault(running[-1], Counter())[self.counter() - self._last[thread]] += 1
+        if not running:
+            return
+        change = self.counter() - self._last[thread]
+        self.changes.setdefault(running[-1], Counter())[change] += 1
+        for other in list(self._last):  # what one thread's line takes is not the doing of another's that waits for it
+            if other != thread:
+                self._last[other] += change
 
     def _is_own(self, filename: str) -> bool:
         if filename not in self._own:

@@ -65,33 +65,28 @@ def take() -> Profile:
 
 
 def growth(before: Profile, after: Profile) -> list[dict[str, Any]]:
-    """What there is more of than before, most bytes first; `share` is that of its kind's whole growth."""
-    grown = [key for key in after.objects if after.objects[key] > before.objects[key]]
+    """The lines that hold more than before, most bytes first; `share` is that of its kind's new objects.
+
+    A line whose objects are as many as before, but larger, holds more as well.
+    """
+    grown = [site for site in _by_line(before, after) if site["objects"] > 0 or site["objects"] == 0 < site["bytes"]]
     totals = Counter[str]()
-    for key in grown:
-        totals[key[0]] += after.objects[key] - before.objects[key]
-    sites = [
-        {
-            "kind": kind,
-            "where": stack.where,
-            "bytes": after.bytes[kind, stack] - before.bytes[kind, stack],
-            "objects": after.objects[kind, stack] - before.objects[kind, stack],
-            "share": (after.objects[kind, stack] - before.objects[kind, stack]) / totals[kind],
-            "frames": list(stack.frames),
-        }
-        for kind, stack in grown
-    ]
-    return sorted(_merged(sites), key=lambda site: (site["bytes"], site["objects"]), reverse=True)[: 2 * _SITES]
+    for site in grown:
+        totals[site["kind"]] += site["objects"]
+    told = [{**site, "share": site["objects"] / max(1, totals[site["kind"]])} for site in grown]
+    return sorted(told, key=lambda site: (site["bytes"], site["objects"]), reverse=True)[: 2 * _SITES]
 
 
-def _merged(sites: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One line shows up under several stacks: they are told once, with the frames of the heaviest."""
+def _by_line(before: Profile, after: Profile) -> list[dict[str, Any]]:
+    """What each line holds more, or less. It may show up under several stacks: the frames are those of the heaviest."""
     by_line: dict[tuple[str, str], dict[str, Any]] = {}
-    for site in sorted(sites, key=lambda site: site["bytes"], reverse=True):
-        told = by_line.setdefault((site["kind"], site["where"]), site)
-        if told is not site:
-            for name in ("bytes", "objects", "share"):
-                told[name] += site[name]
+    for kind, stack in sorted(
+        {**after.bytes, **before.bytes}, key=lambda key: after.bytes[key] - before.bytes[key], reverse=True
+    ):
+        empty = {"kind": kind, "where": stack.where, "bytes": 0, "objects": 0, "frames": list(stack.frames)}
+        site = by_line.setdefault((kind, stack.where), empty)
+        site["bytes"] += after.bytes[kind, stack] - before.bytes[kind, stack]
+        site["objects"] += after.objects[kind, stack] - before.objects[kind, stack]
     return list(by_line.values())
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 from .watching import Watch
 
 EXACT = ("buffers", "live_arrays", "live_executables", "fds", "threads", "objects")
 HEAP_FLOOR, COARSE_FLOOR = 24.0, 1024.0  # bytes per call, below which the heap is not worth a second look
 PERIOD = 2000  # calls in a series, below which only the coarse floor can be told from jax's own ups and downs
-BLOCKS_FLOOR, COARSE_BLOCKS = 0.5, 10.0  # of Python's memory per call, likewise
+BLOCKS_FLOOR = 0.5  # of Python's memory per call, likewise; in shorter series they tell nothing
 PER_BLOCK = {"heap_bytes": 8192.0, "blocks": 50.0, "objects": 5.0}  # what single calls' own bookkeeping may cost
 FLAT = ("rss_bytes", "maps", "device_peak_bytes", "device_allocations", "device_largest_free_bytes")
 
@@ -32,7 +33,7 @@ def suspects(watch: Watch, calls: int) -> list[str]:
 def _floor(signal: str, calls: int, blocks: int) -> float:
     """What half of a series must have grown by, to be worth a longer look."""
     fine = calls * blocks >= PERIOD
-    per_call = {"heap_bytes": HEAP_FLOOR if fine else COARSE_FLOOR, "blocks": BLOCKS_FLOOR if fine else COARSE_BLOCKS}
+    per_call = {"heap_bytes": HEAP_FLOOR if fine else COARSE_FLOOR, "blocks": BLOCKS_FLOOR if fine else math.inf}
     return max(per_call.get(signal, 0.0) * calls, PER_BLOCK.get(signal, 0.0)) * (blocks // 2)
 
 

@@ -359,6 +359,32 @@ def test_the_sawtooth_of_older_releases_is_no_leak(calls: int) -> None:
     assert leak.figure.value == pytest.approx(64, rel=0.02)
 
 
+def test_several_programs_by_turns_have_a_longer_period() -> None:
+    """Four lengths are four programs: what each keeps falls back after four thousand calls, and is no leak before."""
+    rising = [3e7 + 160 * 500 * block for block in range(11)]
+    one = verdict_of(memory(calls=500, heap_bytes=rising, live_arrays=FLAT))
+    four = verdict_of(memory(calls=500, heap_bytes=rising, live_arrays=FLAT, more={"lengths": [64, 48, 32, 16]}))
+    assert [one.status, four.status] == [Status.REGRESSED, Status.PASS]
+    assert four.detectable is not None
+    assert four.detectable.value >= KIB
+
+
+def test_few_calls_say_nothing_of_pythons_memory() -> None:
+    """Tracing moves thousands of Python's memory blocks: below two periods they are not judged."""
+    grown = climb(*[50 * 20] * 7)
+    few = verdict_of(memory(calls=20, blocks=grown, live_arrays=FLAT))
+    many = verdict_of(memory(calls=500, blocks=climb(*[50 * 500] * 7), live_arrays=FLAT))
+    assert [few.status, many.status] == [Status.PASS, Status.REGRESSED]
+
+
+@pytest.mark.parametrize(("scenario", "status"), [("eager", Status.REGRESSED), ("rebuild", Status.PASS)])
+def test_what_jax_remembers_of_a_trace_is_its_price(scenario: str, status: Status) -> None:
+    """Sixty objects per call in jax's caches are a finding of a plain call, and expected where each call traces anew."""
+    found = memory(objects=climb(*[60 * CALLS] * 7), more=cleared(200, objects=0))
+    moved = replace(found, cell=replace(found.cell, scenario=scenario))
+    assert verdict_of(moved).status is status
+
+
 def test_a_short_series_claims_nothing_small() -> None:
     """Over fewer calls than two periods the sawtooth looks like a leak of 144 bytes: the floor is 1 KiB there."""
     verdict = verdict_of(memory(calls=20, heap_bytes=[3e7 + 144 * 20 * block for block in range(11)], live_arrays=FLAT))

@@ -7,7 +7,7 @@ the blocks added, with a sign rule. A slope is never fitted: one resized table m
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -24,7 +24,9 @@ ALPHA = 0.05  # chance of the sign rule alone, before the floor and the spread a
 SPREADS = 3  # medians of noise stay below this many spreads
 TRICKLE = 0.1  # of the largest growth
 GOES_ON = 0.25  # of the first half's growth, that the second half must show at least
-PERIOD = 1000  # calls after which jax (0.8.3 and before, on the CPU) gives back what it keeps of each call
+# Calls of one program after which jax (0.9.2 and before, on the CPU) gives back what it keeps of each. Where requests
+# take several programs by turns, each comes to its own end.
+PERIOD = 1000
 COARSE = 1024.0  # bytes per call, the floor of the heap where a series is shorter than two periods
 
 
@@ -90,6 +92,9 @@ def measure(observation: Observation) -> list[Growth]:
     if calls < 1:
         return []
     present = [signal for signal in SIGNALS if len(observation.series.get(signal.name, ())) > 1]
+    if calls * len(observation.series.get("blocks", ())) < 2 * PERIOD:
+        # Python's memory blocks swing by thousands where functions are traced; few calls cannot even that out.
+        present = [signal for signal in present if signal.name != "blocks"]
     if any(signal.name == "heap_bytes" for signal in present):
         # Resident memory also grows when what was allocated long ago is touched; the heap tells allocations alone.
         present = [signal for signal in present if signal.name != "rss_bytes"]
@@ -101,7 +106,9 @@ def _measured(observation: Observation, signal: Signal, calls: float) -> Growth:
     readings = after_warm_up(observation, signal.name)
     own = observation.data.get("own_growth")
     kept = max(0.0, quantity(own, signal.name) or 0.0) if isinstance(own, Mapping) else 0.0
-    return growth(signal, readings - kept * np.arange(readings.size), calls)
+    lengths = observation.data.get("lengths")
+    programs = len(lengths) if isinstance(lengths, Sequence) and lengths else 1
+    return growth(signal, readings - kept * np.arange(readings.size), calls, PERIOD * programs)
 
 
 def after_warm_up(observation: Observation, name: str) -> Series:
@@ -111,16 +118,19 @@ def after_warm_up(observation: Observation, name: str) -> Series:
     return statistics.finite(readings[-blocks:] if blocks > 0 else readings)
 
 
-def growth(signal: Signal, readings: Series, calls: float) -> Growth:
-    """How `signal` behaved, from one reading per block of `calls` calls."""
+def growth(signal: Signal, readings: Series, calls: float, period: float = PERIOD) -> Growth:
+    """How `signal` behaved, from one reading per block of `calls` calls.
+
+    `period` is the number of calls after which the heap falls back by itself.
+    """
     if readings.size < 2:  # noqa: PLR2004  # nothing between them
         return Growth(signal, Shape.SHORT, Figure.exact(0.0, signal.unit), None)
     if signal.exact:
         return _counted_growth(signal, readings, calls)
-    lag = math.ceil(PERIOD / calls) if signal.name == "heap_bytes" else 1
+    lag = math.ceil(period / calls) if signal.name == "heap_bytes" else 1
     if lag > 1 and readings.size > 2 * lag:
         return _noisy_growth(signal, readings[lag:] - readings[:-lag], calls * lag, signal.least)
-    floor = COARSE if signal.name == "heap_bytes" and calls < PERIOD else signal.least
+    floor = COARSE if signal.name == "heap_bytes" and calls < period else signal.least
     return _noisy_growth(signal, np.diff(readings), calls, floor)
 
 

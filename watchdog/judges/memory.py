@@ -30,6 +30,9 @@ LEAST_CYCLES = 0.5  # buffers per call that wait for the collector
 # What grows by less than this per call is no finding where it is a cache of jax's own, for that ends, and holds some
 # megabytes by then; nor a doubt where it grew unevenly.
 LEAST_LARGE = {"heap_bytes": 16384.0, "objects": 10.0, "blocks": 20.0, "rss_bytes": 65536.0}
+# Tracing anew is what these scenarios do, and jax remembers something of every trace, whatever the function.
+TRACES_ANEW = ("rebuild", "reload", "errors")
+LEAST_TRACED = {"heap_bytes": 65536.0, "objects": 250.0, "blocks": 500.0, "rss_bytes": 262144.0}
 NEARLY = 0.9  # of the heaviest line's bytes, from which another line is as good an answer
 HIDES = 2**20  # bytes per call; where only more than this would be seen, nothing was decided
 
@@ -45,11 +48,11 @@ def _growth(view: View) -> Verdict:
     if not growths:
         return _undecided(view, "no counter was read", None)
     leaking = [growth for growth in growths if growth.leaks]
-    if leaking and _matters(view.data, leaking):
+    if leaking and _matters(view.candidate, leaking):
         return _leak(view, leaking)
     if (waiting := waits_for_the_collector(view.candidate)) is not None:
         return _collector(view, waiting)
-    unsure = [growth for growth in growths if growth.shape is Shape.UNSURE and _is_large(growth)]
+    unsure = [one for one in growths if one.shape is Shape.UNSURE and _is_large(one, view.cell.scenario)]
     if unsure:
         return _undecided(view, f"{unsure[0].signal.label} grew unevenly: {_rate(unsure[0])}", unsure[0])
     if all(growth.shape is Shape.SHORT for growth in growths):
@@ -57,15 +60,16 @@ def _growth(view: View) -> Verdict:
     return _still(view, growths)
 
 
-def _matters(data: Mapping[str, Any], leaking: Sequence[Growth]) -> bool:
+def _matters(observation: Observation, leaking: Sequence[Growth]) -> bool:
     """Whether it is a leak, or a cache that takes enough to be worth a word."""
-    if _kind(data, leaking) == LEAK:
+    if _kind(observation.data, leaking) == LEAK:
         return True
-    return any(map(_is_large, leaking))
+    return any(_is_large(growth, observation.cell.scenario) for growth in leaking)
 
 
-def _is_large(growth: Growth) -> bool:
-    return growth.rate.value >= LEAST_LARGE.get(growth.signal.name, 0.0)
+def _is_large(growth: Growth, scenario: str) -> bool:
+    least = LEAST_TRACED if scenario in TRACES_ANEW else LEAST_LARGE
+    return growth.rate.value >= least.get(growth.signal.name, 0.0)
 
 
 def waits_for_the_collector(observation: Observation) -> Figure | None:
@@ -243,7 +247,7 @@ def _may_be_the_interpreter(view: View, worst: Growth, place: str | None) -> boo
 def leaks(observation: Observation) -> bool:
     """Whether an observation shows a leak, or a cache that matters."""
     leaking = [growth for growth in measure(observation) if growth.leaks]
-    return bool(leaking) and _matters(observation.data, leaking)
+    return bool(leaking) and _matters(observation, leaking)
 
 
 def _shows(observation: Observation | None, signal: Signal) -> bool | None:
