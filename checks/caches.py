@@ -12,7 +12,6 @@ import sys
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from .faults import is_library, short_path
@@ -88,9 +87,9 @@ def _name(key: str, cache: Any) -> str:
     """By what it wraps, whose name `functools` gives to the cache as well, or as jax's module names it."""
     if type(cache) is not LRU:
         return key.rpartition(".")[2]
-    return str(getattr(cache, "__qualname__", None) or type(cache.__wrapped__).__qualname__)
+    return str(getattr(cache, "__qualname__", None) or type(getattr(cache, "__wrapped__", cache)).__qualname__)
 
 
 def _in_library(cache: Any) -> bool:
-    file = getattr(sys.modules.get(str(cache.__module__)), "__file__", None)
+    file = getattr(sys.modules.get(str(cache.__module__)), "__file__", None) if type(cache) is LRU else None
     return not isinstance(file, str) or is_library(file)

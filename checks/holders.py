@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import gc
 import sys
+import threading
 import time
 import types
 from collections import Counter, deque
@@ -87,13 +88,16 @@ def _named(target: Any) -> Iterator[Holder]:
     give_up = time.monotonic() + SECONDS
     seen = {id(target)}
     waiting = deque([_Step(target, None, 0)])
+    running = _running_elsewhere()
     nodes = 0
     while waiting and nodes < MOST_NODES and time.monotonic() < give_up:
         step = waiting.popleft()
         nodes += 1
         referrers = gc.get_referrers(step.held)
         ours = {id(referrers), id(waiting), id(seen), id(step), id(step.__dict__)}
-        for referrer in referrers[: WIDEST + len(ours)]:
+        holding = [*referrers[: WIDEST + len(ours)], *running.get(id(step.held), ())]
+        ours.add(id(holding))
+        for referrer in holding:
             if id(referrer) in seen or id(referrer) in ours or _is_ours(referrer):
                 continue
             seen.add(id(referrer))
@@ -103,7 +107,25 @@ def _named(target: Any) -> Iterator[Holder]:
                 yield named
             if (named is None or named.passing) and step.depth + 1 < DEEPEST:
                 waiting.append(next_step)
-        del referrers
+        del referrers, holding
+
+
+def _running_elsewhere() -> dict[int, list[types.FrameType]]:
+    """Calls that run in other threads, by the identities of their local values: the collector does not see them."""
+    found: dict[int, list[types.FrameType]] = {}
+    for thread, top in _threads():
+        frame = None if thread == threading.get_ident() else top
+        while frame is not None:
+            if frame.f_locals is not frame.f_globals:
+                for value in frame.f_locals.values():
+                    found.setdefault(id(value), []).append(frame)
+            frame = frame.f_back
+    return found
+
+
+def _threads() -> Iterable[tuple[int, types.FrameType | None]]:
+    """The innermost call of each thread."""
+    return sys._current_frames().items()  # noqa: SLF001  # documented, and the only way to other threads' frames
 
 
 def _is_ours(referrer: Any) -> bool:
@@ -214,8 +236,8 @@ def _of_frame(frame: types.FrameType, below: Any, step: _Step) -> Holder | None:
 
 
 def _is_running(frame: types.FrameType) -> bool:
-    for top in sys._current_frames().values():  # noqa: SLF001  # documented, and the only way to other threads' frames
-        one: types.FrameType | None = top
+    for _, top in _threads():
+        one = top
         while one is not None:
             if one is frame:
                 return True
@@ -248,15 +270,24 @@ def _first_assignment(file: Path, name: str) -> int | None:
         module = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return None
-    return next((line for line, bound in _bindings(module) if bound == name), None)
+    return next((line for line, bound in (*_bindings(module), *_globals(module)) if bound == name), None)
+
+
+def _globals(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """What functions declare to be the module's."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Global):
+            yield from ((node.lineno, name) for name in node.names)
 
 
 def _bindings(node: ast.AST) -> Iterator[tuple[int, str]]:
-    """What a module binds at its top level, in order: line and name. What is bound inside functions is not the module's."""
+    """What a module binds at its top level, in order: line and name. What functions bind is their own."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, _DEFINITIONS):
             yield child.lineno, child.name
         elif isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
             yield child.lineno, child.id
+        elif isinstance(child, ast.alias):
+            yield child.lineno, child.asname or child.name
         elif not isinstance(child, _SCOPES):
             yield from _bindings(child)
