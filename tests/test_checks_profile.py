@@ -141,6 +141,52 @@ def test_one_line_under_several_stacks_is_told_once() -> None:
     assert (site["where"], site["objects"], site["bytes"], site["share"]) == ("mine.py:3", 4, 16, 1.0)
 
 
+def test_the_frames_are_the_users_from_the_line_outwards() -> None:
+    """What leads to the line, without jax and the checks, five at most."""
+    outer = [field(4, field(1, n) + field(4, field(1, MINE) + field(2, n))) for n in range(11, 17)]
+    found = profile.read(message(sample([JAX, MINE, CHECKS, *range(11, 17)], [1, 8])) + b"".join(outer))
+    ((_, stack),) = found.objects
+    assert stack.frames == ("mine.py:10", "mine.py:11", "mine.py:12", "mine.py:13", "mine.py:14")
+
+
+def by_stack(**counts: tuple[int, int]) -> Any:
+    """A profile of buffers of line 3, by caller: objects and bytes."""
+    keys = {name: (profile.BUFFER, profile.Stack("mine.py:3", ("mine.py:3", name))) for name in counts}
+    return profile.Profile(
+        Counter({keys[name]: objects for name, (objects, _) in counts.items()}),
+        Counter({keys[name]: size for name, (_, size) in counts.items()}),
+    )
+
+
+def test_a_line_whose_callers_change_places_does_not_grow() -> None:
+    """One caller's buffers are gone when the other's come: the line holds as many as before."""
+    assert profile.growth(by_stack(a=(3, 24)), by_stack(b=(3, 24))) == []
+
+
+def test_a_line_is_told_with_the_callers_that_brought_most() -> None:
+    """The growth is the line's as a whole, less what other callers gave back."""
+    (site,) = profile.growth(by_stack(a=(3, 24), b=(1, 8)), by_stack(a=(1, 8), b=(9, 72)))
+    assert (site["objects"], site["bytes"], site["frames"]) == (6, 48, ["mine.py:3", "b"])
+
+
+def test_a_buffer_that_becomes_larger_is_growth() -> None:
+    """A history in one array: as many buffers as before, and more bytes. It has no share in the new objects."""
+    before = held({"history": 1, "new": 1}, {"history": 8, "new": 8})
+    after = held({"history": 1, "new": 3}, {"history": 800, "new": 24})
+    assert [(site["where"], site["bytes"], site["share"]) for site in profile.growth(before, after)] == [
+        ("history", 792, 0.0),
+        ("new", 16, 1.0),
+    ]
+
+
+def test_shares_are_those_of_each_kind_by_itself() -> None:
+    """Three buffers of four and the only executable."""
+    kinds = {"a": profile.BUFFER, "b": profile.BUFFER, "c": profile.EXECUTABLE}
+    counts = {(kinds[where], profile.Stack(where)): count for where, count in (("a", 3), ("b", 1), ("c", 1))}
+    found = profile.growth(profile.Profile(), profile.Profile(Counter(counts), Counter(counts)))
+    assert {site["where"]: site["share"] for site in found} == {"a": 0.75, "b": 0.25, "c": 1.0}
+
+
 def test_python_itself_is_not_the_users() -> None:
     """The standard library and the checks are passed over, an installed kernel is not."""
     faults = checks("faults")
