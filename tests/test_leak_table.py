@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.leak_table import asv_tool, corpus_table, ours, pytest_tools, table
-from tests.leak_table.campaign import Answer, Parameters, Said, opened, planted_bytes, share_off
+from tests.leak_table import asv_tool, corpus_table, ours, pytest_tools, table, witness
+from tests.leak_table.campaign import Answer, Parameters, Said, Truth, opened, planted_bytes, share_off
 from tests.projects import ROOT
 from watchdog.model import HOST, Cell, Check, Scenario
 from watchdog.selftest import PLANTS
@@ -121,6 +121,36 @@ class TestGoingOn:
         assert results.read_text(encoding="utf-8") == "0123"
 
 
+class TestWitness:
+    """A long run decides whether an alarm on a clean cell was true."""
+
+    @staticmethod
+    def run(*heap: int, calls: int = 4000, **others: list[int]) -> dict[str, Any]:
+        names = {"heap_bytes": list(heap), **others}
+        moments = zip(*names.values(), strict=True)
+        return {"calls": calls, "readings": [dict(zip(names, moment, strict=True)) for moment in moments]}
+
+    def test_growth_in_every_part_confirms_an_alarm(self) -> None:
+        """One executable per part is enough: sound code makes none once its caches are full."""
+        assert witness.shown(self.run(0, 160_000, 320_000, 480_000)) is Truth.GROWS
+        assert witness.shown(self.run(0, 0, 0, 0, live_executables=[5, 6, 7, 8])) is Truth.GROWS
+
+    def test_what_fills_a_cache_grows_at_first(self) -> None:
+        """Objects in the first part and none later: the alarm was true as long as it lasted."""
+        assert witness.shown(self.run(0, 0, 0, 0, objects=[0, 5_000, 5_000, 5_001])) is Truth.FILLS
+
+    def test_an_alarm_at_noise_is_false(self) -> None:
+        """Heap that comes to rest, goes up and down, or grows by less than any leak."""
+        assert witness.shown(self.run(0, 160_000, 320_000, 320_000)) is Truth.STILL
+        assert witness.shown(self.run(0, 500_000, 100_000, 600_000)) is Truth.STILL
+        assert witness.shown(self.run(0, 60_000, 120_000, 180_000)) is Truth.STILL
+        assert witness.shown(self.run(0, 10_000, 20_000, 30_000, calls=20)) is Truth.STILL
+
+    def test_what_could_not_be_run_confirms_nothing(self) -> None:
+        """The alarm then counts as false."""
+        assert witness.shown({"calls": 0, "readings": []}) is Truth.STILL
+
+
 class TestSizes:
     def test_a_size_is_compared_with_the_bytes_that_were_planted(self) -> None:
         """What is known by number alone has none."""
@@ -176,8 +206,9 @@ class TestTable:
                 self.answer(ours.NAME, "fft", Said.NOT_ASKED),
                 self.answer(ours.NAME, "buffer", Said.ALARM, error=0.0, line_is_right=True),
                 self.answer(ours.NAME, "seldom_descriptor", Said.ALARM, line_is_right=False),
-                self.answer("psleak", "softmax", Said.ALARM, kind="MemoryLeakError"),
-                self.answer("psleak", "sort", Said.QUIET),
+                self.answer("psleak", "softmax", Said.ALARM, kind="MemoryLeakError", truth=Truth.STILL),
+                self.answer("psleak", "sort", Said.ALARM, kind="MemoryLeakError", truth=Truth.GROWS),
+                *(self.answer(tool, name, Said.QUIET) for tool in (ours.NAME, "psleak") for name in ("gelu", "silu")),
                 self.answer("psleak", "fft", Said.BROKEN),
                 self.answer("psleak", "buffer", Said.ALARM, error=0.156),
                 self.answer("psleak", "seldom_descriptor", Said.QUIET),
@@ -185,15 +216,17 @@ class TestTable:
             self.plants,
             "about",
         )
-        assert self.row(text, "clean cells measured") == ["2", "2"]
-        assert self.row(text, "alarms on clean cells") == ["0 (at 95 %: under 100.0%)", "1 (50.0%)"]
+        assert self.row(text, "clean cells measured") == ["4", "4"]
+        assert self.row(text, "alarms that a long run confirms: all the time, at first") == ["0, 0", "1, 0"]
+        assert self.row(text, "false alarms") == ["0 (at 95 %: under 75.0%)", "1 (25.0%)"]
         assert self.row(text, "undecided on clean cells") == ["1", "0"]
         assert self.row(text, "could not be asked: not applicable, broken") == ["1, 0", "0, 1"]
         assert self.row(text, "leaks found, of those it looks for") == ["2 of 2", "1 of 1"]
         assert self.row(text, "leaking line named, of those found") == ["1 of 2", table.NOT_ITS_JOB]
         assert self.row(text, "size, share off: median, most") == ["0.0%, 0.0%", "15.6%, 15.6%"]
         assert self.row(text, "a file descriptor") == ["100th call", "1 of 1, line 0", table.NOT_ITS_JOB]
-        assert "- psleak, `steady`, jax 0.10.2 (MemoryLeakError): softmax" in text
+        assert "- psleak, false: `steady`, jax 0.10.2 (MemoryLeakError): softmax\n" in text
+        assert text.endswith("- psleak, grows all the time: `steady`, jax 0.10.2 (MemoryLeakError): sort")
 
     def test_the_table_is_put_between_its_markers(self, tmp_path: Path) -> None:
         """What stands around it stays; a page without a place for it is refused."""

@@ -10,14 +10,15 @@ import platform
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
-from tests.leak_table import asv_tool, ours, pytest_tools, table
-from tests.leak_table.campaign import Answer, Campaign, Parameters, busy_neighbour, opened, pins
+from tests.leak_table import asv_tool, ours, pytest_tools, table, witness
+from tests.leak_table.campaign import Answer, Campaign, Parameters, Said, busy_neighbour, opened, pins
 from watchdog import __version__, machine
 from watchdog.model import Scenario
 from watchdog.plan import Job
@@ -44,8 +45,8 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     parameters = Parameters(options.cells, tuple(options.releases), tuple(options.scenarios), tuple(options.plants))
     campaign = opened(options.folder, parameters)
-    _ask(campaign, options.tools)
-    text = table.written(list(_answers(campaign, options.tools)), campaign.plants, _about(campaign, options))
+    answers = _asked(campaign, options.tools)
+    text = table.written(answers, campaign.plants, _about(campaign, options))
     if options.write is None:
         sys.stdout.write(f"{text}\n")
     else:
@@ -66,8 +67,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _ask(campaign: Campaign, tools: Sequence[str]) -> None:
-    """One tool after another, with a busy neighbour all the time."""
+def _asked(campaign: Campaign, tools: Sequence[str]) -> list[Answer]:
+    """One tool after another, then a witness for the alarms, with a busy neighbour all the time."""
     pythons = [campaign.python(release) for release in campaign.parameters.releases]
     with busy_neighbour(pythons[-1]):
         if ours.NAME in tools:
@@ -76,9 +77,21 @@ def _ask(campaign: Campaign, tools: Sequence[str]) -> None:
         for tool in tools:
             if tool != ours.NAME:
                 _side_by_side(tool, list(_tasks(campaign, tool)))
+        return _witnessed(campaign, list(_answers(campaign, tools)))
 
 
-def _side_by_side(tool: str, tasks: list[Task]) -> None:
+def _witnessed(campaign: Campaign, answers: list[Answer]) -> list[Answer]:
+    """The same, with what a long run shows of the clean cells at which there were alarms."""
+    loud = dict.fromkeys(
+        answer.cell for answer in answers if answer.said is Said.ALARM and answer.subject not in campaign.plants
+    )
+    tasks = [(" ".join(cell), partial(witness.ask, campaign, *campaign.places[cell])) for cell in loud]
+    _side_by_side("witness", tasks)
+    truths = {cell: witness.truth(campaign, *campaign.places[cell]) for cell in loud}
+    return [replace(answer, truth=truths.get(answer.cell)) for answer in answers]
+
+
+def _side_by_side(tool: str, tasks: Sequence[Task]) -> None:
     """As many at once as there are cores, as Kernel Watchdog does. The first error ends it, when those at work are done."""
     with ThreadPoolExecutor(machine.usable_cores()) as pool:
         futures = {pool.submit(task): name for name, task in tasks}

@@ -26,8 +26,6 @@ from watchdog.selftest import PLANTS, Plant
 INSIDE = Path(__file__).parent / "inside"
 CHECKS = room("checks")
 OTHER_TOOLS = ("pytest", "pytest-benchmark", "psutil>=7.2", "pytest-memray", "psleak", "asv")
-
-
 BUDGET = 5.0  # seconds of calls in a scenario of a slow function, a third of the default
 
 
@@ -39,6 +37,14 @@ class Said(StrEnum):
     UNSURE = "unsure"
     NOT_ASKED = "not asked"  # the scenario does not apply to the function
     BROKEN = "broken"  # the test, its process or the tool failed otherwise
+
+
+class Truth(StrEnum):
+    """What a long run shows of a clean cell that a tool raised an alarm at."""
+
+    GROWS = "grows all the time"
+    FILLS = "grows at first"  # until a cache is full
+    STILL = "false"
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,12 @@ class Answer:
     error: float | None = None
     line_is_right: bool | None = None
     seconds: float = 0.0
+    truth: Truth | None = None  # of an alarm on a clean cell
+
+    @property
+    def cell(self) -> tuple[str, str, str]:
+        """What it is about, whichever tool says it."""
+        return self.release, self.subject, self.scenario
 
 
 @dataclass(frozen=True)
@@ -109,10 +121,19 @@ class Campaign:
     def jobs(self) -> tuple[Job, ...]:
         return plan.jobs(self.cells, lambda _: "cpu")
 
+    @cached_property
+    def places(self) -> dict[tuple[str, str, str], tuple[Job, int]]:
+        """Each cell's job, and its number in it; by what answers say they are about."""
+        return {
+            (release_of(cell), subject_of(cell), cell.scenario): (job, number)
+            for job in self.jobs
+            for number, cell in enumerate(job.cells)
+        }
+
     def plan_file(self, job: Job) -> Path:
         """The plan of a job as the memory check reads it, written where every tool can read it too."""
-        folder = self.place("plans")
-        file = folder / f"{job.pins}.{job.kernel}.{job.implementation}.json"
+        folder = self.place("plans", f"{job.pins}.{job.kernel}.{job.implementation}")  # its scratch: of no other job
+        file = folder / "plan.json"
         numbered = dict(enumerate(job.cells))
         document = plan.document(
             job, numbered, self.config, asked=job.cells, host="cpu", scratch=folder, tools=CHECKS.parent

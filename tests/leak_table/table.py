@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.leak_table import asv_tool, ours, pytest_tools
-from tests.leak_table.campaign import Answer, Said
+from tests.leak_table.campaign import Answer, Said, Truth
 from watchdog.publish.wording import count, listed
 from watchdog.selftest import Plant
 
@@ -81,7 +82,10 @@ def _sum(tool: Tool, answers: Sequence[Answer], plants: Mapping[str, Plant]) -> 
     sought = [answer for answer in answers if answer.subject in plants and tool.looks_for(plants[answer.subject])]
     found = [answer for answer in sought if answer.said is Said.ALARM]
     yield "clean cells measured", f"{len(measured):,}"
-    yield "alarms on clean cells", _share(_number(measured, Said.ALARM), len(measured))
+    alarms = [answer for answer in measured if answer.said is Said.ALARM]
+    truths = Counter(answer.truth for answer in alarms)
+    yield "alarms that a long run confirms: all the time, at first", f"{truths[Truth.GROWS]}, {truths[Truth.FILLS]}"
+    yield "false alarms", _share(truths[Truth.STILL], len(measured))
     yield "undecided on clean cells", f"{_number(measured, Said.UNSURE):,}"
     yield (
         "could not be asked: not applicable, broken",
@@ -138,26 +142,25 @@ def _found(tool: Tool, plant: Plant, answers: Sequence[Answer], subject: str) ->
 
 
 def _alarms(answers: Sequence[Answer], plants: Mapping[str, Plant], tools: Sequence[Tool]) -> str:
-    """Which clean cells had alarms, by tool, scenario and release."""
+    """Which clean cells had alarms: false ones first, by tool, scenario and release."""
+    loud = [answer for answer in answers if answer.said is Said.ALARM and answer.subject not in plants]
     lines = []
-    for tool in tools:
-        loud = [
-            one for one in answers if one.tool == tool.name and one.subject not in plants and one.said is Said.ALARM
-        ]
+    for tool, truth in itertools.product(tools, (Truth.STILL, Truth.FILLS, Truth.GROWS)):
         groups: dict[tuple[str, str, str], list[str]] = {}
-        for answer in loud:
-            groups.setdefault((answer.scenario, answer.release, answer.kind), []).append(answer.subject)
-        lines += [_group(tool, *key, subjects) for key, subjects in sorted(groups.items())]
+        for one in loud:
+            if (one.tool, one.truth) == (tool.name, truth):
+                groups.setdefault((one.scenario, one.release, one.kind), []).append(one.subject)
+        lines += [_group(tool, truth, key, groups[key]) for key in sorted(groups)]
     if not lines:
         return "No tool raised an alarm on a clean cell."
     more = [f"- and {count(len(lines) - _MOST_ALARMS, 'more group')}"] if len(lines) > _MOST_ALARMS else []
     return "\n".join(["Alarms on clean cells:", "", *lines[:_MOST_ALARMS], *more])
 
 
-def _group(tool: Tool, scenario: str, release: str, kind: str, subjects: Sequence[str]) -> str:
+def _group(tool: Tool, truth: Truth, key: tuple[str, str, str], subjects: Sequence[str]) -> str:
+    scenario, release, kind = key
     said = f" ({kind})" if kind else ""
-    names = sorted(Counter(subjects))
-    return f"- {tool.name}, `{scenario}`, jax {release}{said}: {listed(names, most=8)}"
+    return f"- {tool.name}, {truth}: `{scenario}`, jax {release}{said}: {listed(sorted(subjects), most=8)}"
 
 
 def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

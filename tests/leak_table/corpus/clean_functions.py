@@ -1,4 +1,8 @@
-"""What programs do with jax and that keeps nothing: library functions that need a constant or a body to be called."""
+"""What programs do with jax and that keeps nothing: library functions that need a constant or a body to be called.
+
+The bodies of loops are functions of the module. One made anew at each call is compiled anew at each eager call, and
+jax's caches keep it: no clean code.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,31 @@ from jax import lax
 
 
 def running_sum(x: Any) -> Any:
-    return lax.scan(lambda total, row: (total + row, total), x[0], x)
+    return lax.scan(_add_row, x[0], x)
+
+
+def _add_row(total: Any, row: Any) -> tuple[Any, Any]:
+    return total + row, total
 
 
 def halve_until_small(x: Any) -> Any:
-    return lax.while_loop(lambda y: jnp.max(jnp.abs(y)) > 1.0, lambda y: y / 2, x)
+    return lax.while_loop(_is_large, _half, x)
+
+
+def _is_large(x: Any) -> Any:
+    return jnp.max(jnp.abs(x)) > 1.0
+
+
+def _half(x: Any) -> Any:
+    return x / 2
 
 
 def repeat(x: Any) -> Any:
-    return lax.fori_loop(0, 8, lambda _, y: y * 0.5 + 1.0, x)
+    return lax.fori_loop(0, 8, _step, x)
+
+
+def _step(_: Any, x: Any) -> Any:
+    return x * 0.5 + 1.0
 
 
 def either(x: Any) -> Any:
@@ -90,16 +110,33 @@ def draw(logits: Any, seed: Any) -> Any:
     return jax.random.categorical(jax.random.PRNGKey(seed[0]), logits)
 
 
+_dot_each = jax.vmap(jnp.dot)
+
+
 def over_a_batch(a: Any, b: Any) -> Any:
-    return jax.vmap(jnp.dot)(a, b)
+    return _dot_each(a, b)
+
+
+def _waves(x: Any) -> Any:
+    return jnp.sin(jnp.cos(x))
+
+
+_waves_again = jax.checkpoint(_waves)
 
 
 def rematerialised(x: Any) -> Any:
-    return jax.checkpoint(lambda y: jnp.sin(jnp.cos(y)))(x)
+    return _waves_again(x)
+
+
+def _mean_error(weights: Any, x: Any) -> Any:
+    return jnp.mean((jnp.tanh(x @ weights) - 1.0) ** 2)
+
+
+_gradient = jax.grad(_mean_error)
 
 
 def mean_error_gradient(weights: Any, x: Any) -> Any:
-    return jax.grad(lambda w: jnp.mean((jnp.tanh(x @ w) - 1.0) ** 2))(weights)
+    return _gradient(weights, x)
 
 
 def attend(query: Any, key: Any, value: Any) -> Any:

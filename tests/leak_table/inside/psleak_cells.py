@@ -11,7 +11,7 @@ from tests.leak_table.inside.cell_requests import DoesNotApplyError
 
 BUDGET = 30.0  # seconds of calls, if it goes on to the last of its runs
 ALL_RUNS = 113.3  # times `times`: ten runs, each half as long again
-LEAST, MOST = 10, 200  # `times`; 200 is its default
+LEAST, MOST = 5, 200  # `times`; 200 is its default
 
 _recorder = recording.current()
 
