@@ -128,6 +128,17 @@ def test_any_run_is_judged(
     assert judge_run(shuffled, known[::-1], baseline, FACTS) == verdicts
 
 
+def test_what_only_falls_has_an_interval_too() -> None:
+    """A counter that fell in every block has its low below its high."""
+    cell = replace(CELL, check=Check.MEMORY, scenario="steady")
+    seen = Observation(
+        cell, Outcome.OBSERVED, data={"calls_per_block": 10}, series={"device_bytes": [900.0, 300.0, 100.0, 0.0]}
+    )
+    (verdict,) = judge_run([seen], [], None, {})
+    assert verdict.figure is not None
+    assert verdict.figure.low <= verdict.figure.value <= verdict.figure.high
+
+
 @settings(max_examples=100, deadline=None)
 @given(observation=observations)
 def test_skips_and_faults_never_pass(observation: Observation) -> None:

@@ -138,7 +138,8 @@ def _counted_growth(signal: Signal, readings: Series, calls: float) -> Growth:
     added = np.diff(readings)
     blocks = added.size
     total = float(readings[-1] - readings[0])
-    spare = 0.0 if statistics.spread(added) == 0 else float(np.max(added))  # one block's worth, where they differ
+    # One block's worth, where they differ; nothing where every one of them fell.
+    spare = 0.0 if statistics.spread(added) == 0 else max(0.0, float(np.max(added)))
     rate = Figure(total / blocks, (total - spare) / blocks, (total + spare) / blocks, signal.unit)
     least = max(signal.least * calls, signal.least_per_block)
     return Growth(signal, counted(readings, least), per_call(rate, calls), max(1.0, least) / calls)
