@@ -52,6 +52,10 @@ def replaced():
     kept[:] = [bytes(2000)]  # replaced
 
 
+def clean():
+    return sum([1] * 100_000)
+
+
 def seldom():
     calls[0] += 1
     if calls[0] % 10 == 0:
@@ -109,6 +113,12 @@ def test_what_is_let_go_of_again_is_no_growth(hoards: ModuleType) -> None:
     """A call that keeps its last result only holds as much after a hundred calls as after one."""
     found = allocations.by_line(hoards.replaced, calls=100, seconds=60)
     assert not [one for one in found if one.where.startswith("hoards.py") and one.bytes >= 1]
+
+
+def test_a_clean_call_names_none_of_its_lines(hoards: ModuleType) -> None:
+    """What a call makes and drops is no growth, however much it is."""
+    found = allocations.by_line(hoards.clean, calls=100, seconds=60)
+    assert not [one for one in found if one.where.startswith("hoards.py")]
 
 
 def test_the_rate_is_over_the_calls_that_were_made(hoards: ModuleType) -> None:

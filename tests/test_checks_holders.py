@@ -127,8 +127,7 @@ def fails():
 
 def waits(here, leave):
     local = Thing()
-    here.append(local)
-    leave.wait()  # waits
+    return here.append(local) or leave.wait()  # waits
 
 
 def cycle():

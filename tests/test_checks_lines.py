@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ import ctypes
 import json
 import os
 import threading
+import time
 
 libc = ctypes.CDLL(None)
 libc.malloc.argtypes, libc.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
@@ -84,6 +86,7 @@ def consumes():
 
 
 def worker():
+    time.sleep(0.005)  # until the other one waits
     libc.malloc(SIZE)  # in_a_thread
 
 
@@ -91,6 +94,27 @@ def in_a_thread():
     thread = threading.Thread(target=worker)
     thread.start()
     thread.join()  # waits
+
+
+def opens():
+    flag.append(os.open(os.devnull, os.O_RDONLY))  # opens
+
+
+def opens_seldom():
+    calls[0] += 1
+    if calls[0] % 20 == 0:
+        opens()
+
+
+def opens_and_closes():
+    os.close(os.open(os.devnull, os.O_RDONLY))
+
+
+leave = threading.Event()
+
+
+def starts():
+    threading.Thread(target=leave.wait, daemon=True).start()  # starts
 
 
 def nothing():
@@ -142,9 +166,30 @@ def test_what_c_code_takes_is_booked_on_the_users_line(
     takes: ModuleType, name: str, mark: str, per_call: float
 ) -> None:
     """At every call or at each twentieth, in a callee that raises, below the library, in a generator, in a thread."""
-    found = rates(getattr(takes, name), calls=200)
+    found = rates(getattr(takes, name))
     assert next(iter(found)) == line(mark)
     assert found[line(mark)] == pytest.approx(per_call * SIZE, rel=0.05)
+
+
+@pytest.mark.parametrize(("name", "per_call"), [("opens", 1), ("opens_seldom", 1 / 20)])
+def test_descriptors_are_booked_on_the_line_that_opens_them(takes: ModuleType, name: str, per_call: float) -> None:
+    """Exactly, at every call or at each twentieth, and on no other line."""
+    found = rates(getattr(takes, name), descriptors)
+    for number in takes.flag:
+        os.close(number)
+    assert found == {line("opens"): pytest.approx(per_call)}
+
+
+def test_a_descriptor_that_is_closed_in_the_same_line_is_no_growth(takes: ModuleType) -> None:
+    """Nothing is named."""
+    assert rates(takes.opens_and_closes, descriptors) == {}
+
+
+def test_threads_are_booked_on_the_line_that_starts_them(takes: ModuleType) -> None:
+    """The process's count of threads is a counter like any other."""
+    found = rates(takes.starts, lambda: float(psutil.Process().num_threads()), calls=20)
+    takes.leave.set()
+    assert found == {line("starts"): 1.0}
 
 
 def test_the_caller_is_not_charged_for_its_callee(takes: ModuleType) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.leak_table.campaign import Answer, Campaign, Said, release_of, share_off, subject_of
 from watchdog import run as running
+from watchdog.judges import judge_run
 from watchdog.model import Cell, Check, Observation, Outcome, Status, Verdict
 from watchdog.run import ShowProgress
 from watchdog.selftest import Plant
@@ -29,13 +30,15 @@ def ask(campaign: Campaign, show: ShowProgress) -> None:
 
 
 def answers(campaign: Campaign) -> list[Answer]:
-    """What it said of every cell of the campaign."""
+    """What it says of every cell of the campaign, by the judges of today: they are functions of what was observed."""
     with _store(campaign) as store:
         run = reader.run(store, "latest").id
-        observations = {one.cell: one for one in reader.observations(store, run) if one.cell.check is Check.MEMORY}
-        verdicts: dict[Cell, list[Verdict]] = {}
-        for verdict in reader.verdicts(store, run):
-            verdicts.setdefault(verdict.cell, []).append(verdict)
+        seen = [one for one in reader.observations(store, run) if one.cell.check is Check.MEMORY]
+        judged = judge_run(seen, reader.environments(store, run), campaign.config.baseline, {})
+    observations = {one.cell: one for one in seen}
+    verdicts: dict[Cell, list[Verdict]] = {}
+    for verdict in judged:
+        verdicts.setdefault(verdict.cell, []).append(verdict)
     return [_answer(observations[cell], verdicts[cell], campaign.plants) for cell in campaign.cells]
 
 
