@@ -185,11 +185,11 @@ def _collector() -> tuple[Any, ...]:
     return gc.isenabled(), gc.get_threshold(), gc.get_debug()
 
 
-def _memory_here() -> dict[str, float]:
+def _memory_here() -> dict[str, Any]:
     """Bytes that the device has and that are in use; of this machine's own memory where the device does not tell."""
     import jax
 
     stats = jax.devices()[0].memory_stats() or {}
     if "bytes_limit" in stats:
-        return {"limit": float(stats["bytes_limit"]), "used": float(stats["bytes_in_use"])}
-    return {"limit": float(psutil.virtual_memory().total), "used": float(psutil.Process().memory_info().rss)}
+        return {"of": "device", "limit": stats["bytes_limit"], "used": stats["bytes_in_use"]}
+    return {"of": "host", "limit": psutil.virtual_memory().total, "used": psutil.Process().memory_info().rss}

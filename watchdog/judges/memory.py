@@ -19,7 +19,7 @@ from watchdog.judges.statistics import median_figure
 from watchdog.judges.suspects import blamed, suspect, was_there
 from watchdog.judges.view import View, observed, quantity, records
 from watchdog.judges.wording import bytes_text, number_text, one_line, sentence
-from watchdog.model import Amount, Figure, Observation, Status, Verdict
+from watchdog.model import Amount, Figure, Observation, Service, Status, Verdict
 
 LEAK, CACHE, COLLECTOR, PLATEAU = "leak", "cache growth", "collector", "plateau"
 CLEARED = 0.3  # of the growth; where no more than that survives jax.clear_caches(), a cache held it
@@ -268,17 +268,26 @@ def _cost(view: View, leaking: Sequence[Growth], kind: str) -> str | None:
     memory = view.data.get("device_memory")
     if not bytes_kept or not isinstance(memory, Mapping):
         return None
-    rate = bytes_kept[0].rate.value
-    limit, used = quantity(memory, "limit"), quantity(memory, "used")
-    service = view.facts.service
-    size = service.device_memory if service is not None and service.device_memory else limit
-    if size is None:
+    rate, service = bytes_kept[0].rate.value, view.facts.service
+    room = _room(memory, service)
+    if room is None:
         return None
-    found = cost(rate, size - (used or 0.0), service)
+    found = cost(rate, room, service)
     entries = max((quantity(cache, "limit") or 0.0 for cache in records(_evidence(view.data), "caches")), default=0.0)
     if kind == CACHE and 0 < entries < found.calls:
         return f"about {bytes_text(entries * rate)} in all by then"
     return cost_text(found, service)
+
+
+def _room(memory: Mapping[str, Any], service: Service | None) -> float | None:
+    """Free bytes: of the device that the service has, where it is said, else of what was observed.
+
+    What this process holds of the host's memory says nothing about another machine's device.
+    """
+    limit, used = quantity(memory, "limit"), quantity(memory, "used") or 0.0
+    if service is not None and service.device_memory is not None:
+        return service.device_memory - (used if memory.get("of") == "device" else 0.0)
+    return None if limit is None else limit - used
 
 
 def _detectable(growth: Growth) -> Amount | None:
