@@ -114,7 +114,7 @@ def _class_of_a_cycle(newcomers: list[Any]) -> str | None:
     """The type that there are most of among the objects of classes, which are what cycles run through."""
     import jax
 
-    owners = [one for one in newcomers if not isinstance(one, jax.Array) and type(one).__module__ != "builtins"]
+    owners = [one for one in newcomers if not issubclass(type(one), jax.Array) and type(one).__module__ != "builtins"]
     counts = holders.types_of(owners)
     return counts.most_common(1)[0][0] if counts else None
 

@@ -92,8 +92,10 @@ class Watch:
 @contextmanager
 def collector_off() -> Iterator[None]:
     """The cyclic collector runs only where it is called."""
+    was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if was_on:
+            gc.enable()

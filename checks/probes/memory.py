@@ -37,18 +37,13 @@ def probe(subject: Subject) -> Observed:
 
     positional, keywords = subject.inputs()
     run = _execution(subject)
-    settings = _collector()
     with run.active():
         service = Service(subject, subject.function(), jax.device_put(positional), keywords)
         with serving(subject.cell.scenario, service) as requests:
             watch, data = _watched(requests, subject.plan.memory_budget)
             data["program"] = None if requests.program is None else artefacts.memory(requests.program())
             data |= requests.facts
-    data |= {
-        "mode": run.mode,
-        "changes_collector": _collector() != settings,
-        "device_memory": _memory_here(),
-    }
+    data |= {"mode": run.mode, "device_memory": _memory_here()}
     return Observed("observed", data=data, series=watch.all_readings())
 
 
@@ -74,8 +69,10 @@ def _needs_values(error: BaseException) -> bool:
 
 def _watched(requests: Requests, budget: float) -> tuple[Watch, dict[str, Any]]:
     """The first look, and what follows from a suspicion."""
+    settings = _collector()
     seconds = _warmed_up(requests.call)
     requests.settle()
+    changed = _collector() != settings
     calls = _calls_per_block(seconds, budget)
     slow = calls * BLOCKS * seconds > 2 * FAST_SECONDS
     blocks = BLOCKS if calls > 1 else max(LEAST, min(BLOCKS, int(FIRST_LOOK * budget / seconds)))
@@ -93,6 +90,7 @@ def _watched(requests: Requests, budget: float) -> tuple[Watch, dict[str, Any]]:
             "call_seconds": watch.calls_seconds / (calls * (watch.samples - 1)),
             "sampling_seconds": watch.sampling_seconds / watch.samples,
             "own_growth": own,
+            "changes_collector": changed,
         }
         suspects = suspicion.suspects(watch, calls)
         data["suspects"] = suspects

@@ -24,7 +24,7 @@ from watchdog.model import Amount, Figure, Observation, Service, Status, Verdict
 LEAK, CACHE, COLLECTOR, PLATEAU = "leak", "cache growth", "collector", "plateau"
 CLEARED = 0.3  # of the growth; where no more than that survives jax.clear_caches(), a cache held it
 # Of the growth, what a line must account for to be named. More than all of it is memory that another line gives back.
-EXPLAINS, TOO_MUCH = 0.4, 1.25
+EXPLAINS, TOO_MUCH = 0.3, 1.25
 BLOCKS_OF_AN_OBJECT = 8  # of Python's memory, at most
 LEAST_CYCLES = 0.5  # buffers per call that wait for the collector
 # What grows by less than this per call is no finding where it is a cache of jax's own, for that ends, and holds some
