@@ -189,7 +189,7 @@ def test_threads_are_booked_on_the_line_that_starts_them(takes: ModuleType) -> N
     """The process's count of threads is a counter like any other."""
     found = rates(takes.starts, lambda: float(psutil.Process().num_threads()), calls=20)
     takes.leave.set()
-    assert found == {line("starts"): 1.0}
+    assert found == {line("starts"): pytest.approx(1.0, abs=0.2)}  # a library's own may start meanwhile
 
 
 def test_the_caller_is_not_charged_for_its_callee(takes: ModuleType) -> None:

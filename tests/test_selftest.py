@@ -40,8 +40,8 @@ from watchdog.selftest import CLEAN, PLANTS, Finding, Outcomes, Plant, Result
 JAX = "0.10.2"
 CONFORMANCE = Path(__file__).parent / "conformance" / "planted.py"
 BY_NAME = {plant.implementation: plant for plant in PLANTS}
-CALLS, BLOCKS = 100, 10
-NOISE = {"objects": 2, "blocks": 12, "heap_bytes": 1024}  # in all, of a process that calls the clean kernel
+CALLS, BLOCKS = 200, 10
+NOISE = {"objects": 2, "blocks": 12, "heap_bytes": 4096}  # in all, of a process that calls the clean kernel
 
 CONFIG = f"""
 [watchdog]

@@ -308,6 +308,8 @@ def _not_measured(plant: Plant | None, observation: Observation) -> str | None:
         return observation.reason or "no reason given"
     if plant is not None and plant.leak.signal not in observation.series:
         return f"{plant.leak.signal} cannot be read here"
+    if plant is not None and plant.leak.signal not in {one.signal.name for one in growth.measure(observation)}:
+        return f"calls are too slow here: over so few {plant.leak.signal} tells nothing"
     return None
 
 

@@ -36,11 +36,12 @@ def probe(subject: Subject) -> Observed:
     import jax
 
     positional, keywords = subject.inputs()
+    settings = _collector()
     run = _execution(subject)
     with run.active():
         service = Service(subject, subject.function(), jax.device_put(positional), keywords)
         with serving(subject.cell.scenario, service) as requests:
-            watch, data = _watched(requests, subject.plan.memory_budget)
+            watch, data = _watched(requests, subject.plan.memory_budget, settings)
             data["program"] = None if requests.program is None else artefacts.memory(requests.program())
             data |= requests.facts
     data |= {"mode": run.mode, "device_memory": _memory_here()}
@@ -67,9 +68,8 @@ def _needs_values(error: BaseException) -> bool:
     return any("Concretization" in kind.__name__ or kind.__name__.startswith("Tracer") for kind in type(error).__mro__)
 
 
-def _watched(requests: Requests, budget: float) -> tuple[Watch, dict[str, Any]]:
-    """The first look, and what follows from a suspicion."""
-    settings = _collector()
+def _watched(requests: Requests, budget: float, settings: tuple[Any, ...]) -> tuple[Watch, dict[str, Any]]:
+    """The first look, and what follows from a suspicion; `settings` are the collector's, from before any request."""
     seconds = _warmed_up(requests.call)
     requests.settle()
     changed = _collector() != settings
