@@ -137,7 +137,7 @@ def _typical(objects: list[Any]) -> Any:
     if not counts:
         return None
     name = counts.most_common(1)[0][0]
-    return _middle([one for one in chosen if f"{type(one).__module__}.{type(one).__qualname__}" == name])
+    return _middle([one for one in chosen if holders.type_name(one) == name])
 
 
 def _lines(requests: Requests, signal: str, calls: int) -> list[dict[str, Any]]:

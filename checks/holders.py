@@ -58,16 +58,22 @@ class _Step:
 
     def chain(self) -> tuple[str, ...]:
         """Types from the object up."""
-        steps, one = [], self
+        steps: list[str] = []
+        one: _Step | None = self
         while one is not None:
             steps.append(type(one.held).__name__)
-            one = one.below  # type: ignore[assignment]  # ends with None
+            one = one.below
         return tuple(reversed(steps))
 
 
 def types_of(objects: Iterable[Any]) -> Counter[str]:
     """How many there are of each type, by its full name."""
-    return Counter(f"{type(one).__module__}.{type(one).__qualname__}" for one in objects)
+    return Counter(map(type_name, objects))
+
+
+def type_name(one: Any) -> str:
+    """The full name of an object's type."""
+    return f"{type(one).__module__}.{type(one).__qualname__}"
 
 
 def holder_of(target: Any) -> Holder | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,34 +19,40 @@ Read = Callable[[], dict[str, float]]
 UNCOLLECTED = ("device_bytes", "buffer_bytes", "buffers")
 
 
-def samplers() -> list[Read]:
-    """The groups of counters that exist here; one reading of a group takes microseconds to a few milliseconds.
+@dataclass(frozen=True)
+class Samplers:
+    """The groups of counters that exist here, and what was raised by those that do not."""
+
+    groups: tuple[Read, ...]
+    unreadable: tuple[str, ...]
+
+
+def samplers() -> Samplers:
+    """Every group tried once; one reading of a group takes microseconds to a few milliseconds.
 
     USS is no counter: it moves when a neighbour starts.
     """
-    process = psutil.Process()
-    return [read for read in (*_of_jax(), *_of_python(), *_of_process(process)) if _works(read)]
+    groups, unreadable = [], []
+    for read in (*_of_jax(), *_of_python(), *_of_process(psutil.Process())):
+        try:
+            if read():
+                groups.append(read)
+        except Exception as error:  # backends and releases lack this and that, each in its own way
+            unreadable.append(f"{type(error).__name__}: {str(error)[:200]}")
+    return Samplers(tuple(groups), tuple(unreadable))
 
 
-def read_all(groups: list[Read]) -> dict[str, float]:
+def read_all(groups: Iterable[Read]) -> dict[str, float]:
     """One reading of every counter, by signal name."""
     return {name: float(value) for group in groups for name, value in group().items()}
 
 
 def counter(signal: str) -> Callable[[], float]:
     """One counter by itself. Raises KeyError where it does not exist here."""
-    for group in samplers():
+    for group in samplers().groups:
         if signal in group():
             return lambda: float(group()[signal])
     raise KeyError(signal)
-
-
-def _works(read: Read) -> bool:
-    """A counter that cannot be read once is not there; which ones were read stands in the observation."""
-    try:
-        return bool(read())
-    except Exception:
-        return False
 
 
 def _of_jax() -> Iterator[Read]:

@@ -19,8 +19,8 @@ from itertools import cycle
 from typing import Any
 
 from . import lengths
+from .differentiation import defines_none, differentiated
 from .faults import NotHereError, at, is_library
-from .probes.gradients import defines_none, differentiated
 from .subject import Subject, end_a_fork
 
 EVERY = 5  # of this many requests of `errors`, one raises

@@ -27,7 +27,8 @@ class Watch:
     series: dict[str, array[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._groups = samplers()
+        found = samplers()
+        self._groups, self.unreadable = found.groups, found.unreadable
         self._glances = [group for group in self._groups if set(UNCOLLECTED).intersection(group())]
         names = read_all(self._groups)
         kept = [*names, *(f"{name}.uncollected" for name in UNCOLLECTED if name in names)]

@@ -64,7 +64,8 @@ def watch(service: Service, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A watch over the service, with room for ten samples."""
     monkeypatch.setitem(sys.modules, "jax", jax)
     watching = checks("watching")
-    monkeypatch.setattr(watching, "samplers", lambda: [service.counters, service.buffers])
+    found = checks("samplers").Samplers((service.counters, service.buffers), ())
+    monkeypatch.setattr(watching, "samplers", lambda: found)
     return watching.Watch(checks("scenarios").Requests(service.call, service.settle), room=10)
 
 

@@ -157,10 +157,13 @@ def _write(path: Path, text: str) -> Path:
     return path
 
 
+_NOT_SHOWN = ("__pycache__", "*.pyc", FILE_NAME, "planted_leaks")  # the last is the selftest's own
+
+
 def _copy(source: Path, target: Path) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.pyc", FILE_NAME))
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns(*_NOT_SHOWN))
     except (OSError, shutil.Error) as error:
         shutil.rmtree(target, ignore_errors=True)
         raise _unwritable(target, error) from error

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .. import execution
+from ..differentiation import defines_none, differentiated
 from ..emit import Observed
 from ..faults import NotHereError
 from ..subject import Subject
 from .numerics import Function, compare
 
 _COTANGENT_STREAM = 1_000_000  # random streams of cotangents begin beyond those of any argument
-# jax's own words for a function that nobody made differentiable; any other error is the gradient's own fault.
-_SAID_BY_JAX = (
-    "does not support reverse-mode autodiff",
-    "Reverse-mode differentiation does not work",
-    "do not support JVP",
-    "No JVP defined",
-    "Differentiation rule for",
-)
-# Pallas tries to derive the body by itself. With a grid or scratch memory that ends in a bare AssertionError.
-_DERIVED_BY_PALLAS = "_pallas_call_jvp_rule"
 
 
 def probe(subject: Subject) -> Observed:
@@ -49,33 +39,6 @@ def probe(subject: Subject) -> Observed:
         said = (str(error).splitlines() or ["Pallas cannot derive its body"])[0][:200]
         message = f"has no gradient: {said}; give it a custom_vjp, or say differentiate = [] where none is meant"
         raise NotHereError(message) from error
-
-
-def defines_none(error: Exception) -> bool:
-    """Whether an error of differentiating says that the function defines no gradient, and not that its gradient fails."""
-    frames = traceback.extract_tb(error.__traceback__)
-    derived = any(frame.name == _DERIVED_BY_PALLAS for frame in frames)
-    return derived or any(text in str(error) for text in _SAID_BY_JAX)
-
-
-def differentiated(subject: Subject, positional: tuple[Any, ...]) -> tuple[int, ...]:
-    """The numbers of the arguments that have a gradient. Raises NotHereError when none has."""
-    import jax
-    import jax.numpy as jnp
-
-    chosen = subject.plan.kernel.differentiate
-    if chosen is not None:
-        numbers = tuple(chosen)
-    else:
-        numbers = tuple(
-            n
-            for n, value in enumerate(positional)
-            if all(jnp.issubdtype(jnp.asarray(leaf).dtype, jnp.floating) for leaf in jax.tree_util.tree_leaves(value))
-        )
-    if not numbers:
-        message = "none of its arguments is differentiated"
-        raise NotHereError(message)
-    return numbers
 
 
 def _cotangents(subject: Subject, outputs: Any) -> list[np.ndarray[Any, Any] | None]:

@@ -90,6 +90,7 @@ def _watched(requests: Requests, budget: float, settings: tuple[Any, ...]) -> tu
             "call_seconds": watch.calls_seconds / (calls * (watch.samples - 1)),
             "sampling_seconds": watch.sampling_seconds / watch.samples,
             "own_growth": own,
+            "unreadable": list(watch.unreadable),
             "changes_collector": changed,
         }
         suspects = suspicion.suspects(watch, calls)

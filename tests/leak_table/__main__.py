@@ -150,8 +150,17 @@ def _about(campaign: Campaign, options: argparse.Namespace) -> str:
         f"Measured on {datetime.now(UTC):%Y-%m-%d}: {facts['cores']} cores, {memory:.0f} GiB, {platform.system()} "
         f"{platform.machine()}, Python {platform.python_version()}, beside a neighbour that computes, compiles and "
         f"allocates all the time. jax {', '.join(releases)}; kernel-watchdog {__version__}, {tools}. "
-        f"`make leak-table CELLS={options.cells}`."
+        f"`{_command(options)}`."
     )
+
+
+def _command(options: argparse.Namespace) -> str:
+    """The command that makes this table again, without where it keeps its answers."""
+    given = [(name, getattr(options, name)) for name in _CHOICES]
+    narrowed = [f" --{name} {' '.join(chosen)}" for name, chosen in given if tuple(chosen) != _CHOICES[name]]
+    if not narrowed:
+        return f"make leak-table CELLS={options.cells}"
+    return f"python -m tests.leak_table --cells {options.cells}{''.join(narrowed)}"
 
 
 def _say(sentence: str) -> None:

@@ -12,20 +12,18 @@ from typing import Any
 import numpy as np
 
 from watchdog.judges import compile as compiling
+from watchdog.judges import evidence
 from watchdog.judges.costs import cost, cost_text
 from watchdog.judges.growth import Growth, Shape, Signal, after_warm_up, measure, per_call, survives_clearing
 from watchdog.judges.places import is_library
 from watchdog.judges.statistics import median_figure
 from watchdog.judges.suspects import blamed, suspect, was_there
-from watchdog.judges.view import View, observed, quantity, records
-from watchdog.judges.wording import bytes_text, number_text, one_line, sentence
+from watchdog.judges.view import View, observed, quantity
+from watchdog.judges.wording import bytes_text, number_text, sentence
 from watchdog.model import Amount, Figure, Observation, Service, Status, Verdict
 
 LEAK, CACHE, COLLECTOR, PLATEAU = "leak", "cache growth", "collector", "plateau"
 CLEARED = 0.3  # of the growth; where no more than that survives jax.clear_caches(), a cache held it
-# Of the growth, what a line must account for to be named. More than all of it is memory that another line gives back.
-EXPLAINS, TOO_MUCH = 0.3, 1.25
-BLOCKS_OF_AN_OBJECT = 8  # of Python's memory, at most
 LEAST_CYCLES = 0.5  # buffers per call that wait for the collector
 # What grows by less than this per call is no finding where it is a cache of jax's own, for that ends, and holds some
 # megabytes by then; nor a doubt where it grew unevenly.
@@ -33,7 +31,6 @@ LEAST_LARGE = {"heap_bytes": 16384.0, "objects": 10.0, "blocks": 20.0, "rss_byte
 # Tracing anew is what these scenarios do, and jax remembers something of every trace, whatever the function.
 TRACES_ANEW = ("rebuild", "reload", "errors")
 LEAST_TRACED = {"heap_bytes": 65536.0, "objects": 250.0, "blocks": 500.0, "rss_bytes": 262144.0}
-NEARLY = 0.9  # of the heaviest line's bytes, from which another line is as good an answer
 HIDES = 2**20  # bytes per call; where only more than this would be seen, nothing was decided
 
 
@@ -93,8 +90,8 @@ def _held(observation: Observation, name: str) -> Any:
 def _leak(view: View, leaking: list[Growth]) -> Verdict:
     worst = leaking[0]
     kind = _kind(view.data, leaking)
-    place = next((found for growth in leaking if (found := where(view.data, growth))), None)
-    holder = _holder(view.data)
+    place = next((found for growth in leaking if (found := evidence.where(view.data, growth))), None)
+    holder = evidence.holder(view.data)
     if _may_be_the_interpreter(view, worst, place) and kind == LEAK:
         text = f"keeps {_rate(worst)}, but on the host, where the interpreter may be what keeps it"
         return _undecided(view, text, worst)
@@ -102,7 +99,7 @@ def _leak(view: View, leaking: list[Growth]) -> Verdict:
     who = suspect(view, before=was_there(view, found=before), native=native)
     parts = [
         f"keeps {_rate(worst)}" + (f", {_made(worst.signal)} at {place}" if place else ""),
-        holder if kind == LEAK or not _held_by_library(view.data) else None,
+        holder if kind == LEAK or not evidence.is_held_by_a_library(view.data) else None,
         _what_frees_it(view.data, kind),
         _others(leaking, measure(view.candidate)),
         _cost(view, leaking, kind),
@@ -136,27 +133,17 @@ def _what_frees_it(data: Mapping[str, Any], kind: str) -> str | None:
         return None
     if kind == LEAK:
         return "neither the collector nor jax.clear_caches() frees it"
-    return f"jax.clear_caches() frees it{_bound(data)}"
-
-
-def _bound(data: Mapping[str, Any]) -> str:
-    """The limits of the caches that grew, as they were read."""
-    caches = records(_evidence(data), "caches")
-    limits = sorted({int(limit) for cache in caches if (limit := quantity(cache, "limit"))})
-    if not limits:
-        return ""
-    span = number_text(limits[0]) if len(limits) == 1 else f"{number_text(limits[0])} to {number_text(limits[-1])}"
-    return f"; it ends when jax's caches are full, at {span} entries"
+    return f"jax.clear_caches() frees it{evidence.bound(data)}"
 
 
 def _collector(view: View, held: Figure) -> Verdict:
     before, native = _waits(view.before), _waits(view.control)
     who = suspect(view, before=was_there(view, found=before), native=native)
-    place = _site(view.data, "buffer")
+    place = evidence.site(view.data, "buffer")
     parts = [
         f"{bytes_text(held.value)} of device buffers per call are freed by the cyclic garbage collector alone"
         + (f", allocated at {place}" if place else ""),
-        _cycle(view.data),
+        evidence.cycle(view.data),
         _high_water(view.data),
         f"already under the baseline {view.against}" if before and not view.is_baseline else None,
         "the native implementation or the way it is called does the same" if native else None,
@@ -173,11 +160,6 @@ def _collector(view: View, held: Figure) -> Verdict:
         detectable=Amount(1 / calls, "B/call"),
         where=place,
     )
-
-
-def _cycle(data: Mapping[str, Any]) -> str | None:
-    owner = _evidence(data).get("cycle_of")
-    return one_line(f"held by reference cycles of {owner} objects", 160) if isinstance(owner, str) else None
 
 
 def _high_water(data: Mapping[str, Any]) -> str | None:
@@ -273,7 +255,7 @@ def _cost(view: View, leaking: Sequence[Growth], kind: str) -> str | None:
     if room is None:
         return None
     found = cost(rate, room, service)
-    entries = max((quantity(cache, "limit") or 0.0 for cache in records(_evidence(view.data), "caches")), default=0.0)
+    entries = max((quantity(cache, "limit") or 0.0 for cache in evidence.caches(view.data)), default=0.0)
     if kind == CACHE and 0 < entries < found.calls:
         return f"about {bytes_text(entries * rate)} in all by then"
     return cost_text(found, service)
@@ -329,70 +311,3 @@ def _calls(view: View) -> str:
     if per_block is None or blocks is None:
         return "an unknown number of calls"
     return f"{number_text(per_block * blocks)} calls"
-
-
-def _evidence(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = data.get("evidence")
-    return found if isinstance(found, Mapping) else {}
-
-
-def where(data: Mapping[str, Any], worst: Growth) -> str | None:
-    """The line that made what stays: from the profile for buffers and executables, else from the passes over lines."""
-    signal = worst.signal
-    if signal.on_device:
-        return _site(data, "buffer")
-    if signal.name == "live_executables":
-        return _site(data, "executable")
-    return _line(data, worst)
-
-
-def _line(data: Mapping[str, Any], worst: Growth) -> str | None:
-    """The user's line that accounts for the growth: by the counter read line by line, else by Python's allocations."""
-    found, signal = _evidence(data), worst.signal
-    lines = [one for one in records(found, "lines") if one.get("signal") == signal.name]
-    measure_of_allocations = "bytes" if signal.unit == "B/call" else "blocks"
-    most = BLOCKS_OF_AN_OBJECT if signal.name == "objects" else TOO_MUCH
-    for candidates, key in ((lines, "per_call"), (records(found, "allocations"), measure_of_allocations)):
-        place = _nearest(candidates, key, worst.rate.value, most)
-        if place is not None:
-            return one_line(place, 120)
-    return None
-
-
-def _nearest(candidates: Sequence[Mapping[str, Any]], key: str, rate: float, most: float) -> str | None:
-    """Of the lines outside libraries, the one whose growth comes nearest to the whole; None where none comes near."""
-    shares = [((quantity(one, key) or 0.0) / rate, str(one["where"])) for one in candidates if one.get("where")]
-    near = [pair for pair in shares if EXPLAINS <= pair[0] <= most and not is_library(pair[1])]
-    return min(near, key=lambda pair: abs(pair[0] - 1))[1] if near else None
-
-
-def _holder(data: Mapping[str, Any]) -> str | None:
-    """Who keeps it alive, in words."""
-    holder = _evidence(data).get("holder")
-    if not isinstance(holder, Mapping) or not holder.get("name"):
-        return None
-    place = f" in {holder['where']}" if holder.get("where") else ""
-    return one_line(f"kept alive by {holder['name']}{place}", 160)
-
-
-def _held_by_library(data: Mapping[str, Any]) -> bool:
-    holder = _evidence(data).get("holder")
-    return isinstance(holder, Mapping) and bool(holder.get("library"))
-
-
-def _site(data: Mapping[str, Any], kind: str) -> str | None:
-    """The line that allocated most of what stayed; among about equals, one that is not a library's: it can be mended."""
-    sites = [site for site in records(_evidence(data), "sites") if site.get("where") and site.get("kind") == kind]
-    most = max(map(_weight, sites), default=(0.0, 0.0))
-    near = [site for site in sites if _weight(site) >= (NEARLY * most[0], NEARLY * most[1])]
-    chosen = max(near, key=_merit, default=None)
-    return one_line(str(chosen["where"]), 120) if chosen else None
-
-
-def _merit(site: Mapping[str, object]) -> tuple[bool, tuple[float, float], str]:
-    place = str(site["where"])
-    return not is_library(place), _weight(site), place
-
-
-def _weight(site: Mapping[str, object]) -> tuple[float, float]:
-    return quantity(site, "bytes") or 0.0, quantity(site, "objects") or 0.0

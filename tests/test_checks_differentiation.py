@@ -6,7 +6,7 @@ import pytest
 
 from tests.inside import checks
 
-gradients = checks("probes.gradients")
+differentiation = checks("differentiation")
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ gradients = checks("probes.gradients")
 )
 def test_jax_says_that_there_is_none(message: str, *, none: bool) -> None:
     """Only jax's own words count; an error of a hand-written backward pass that speaks of transposing is a fault."""
-    assert gradients.defines_none(ValueError(message)) is none
+    assert differentiation.defines_none(ValueError(message)) is none
 
 
 def test_pallas_cannot_derive_a_body() -> None:
@@ -37,4 +37,4 @@ def test_pallas_cannot_derive_a_body() -> None:
 
     with pytest.raises(AssertionError) as raised:
         _pallas_call_jvp_rule()
-    assert gradients.defines_none(raised.value)
+    assert differentiation.defines_none(raised.value)
