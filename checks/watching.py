@@ -34,6 +34,11 @@ class Watch:
         kept = [*names, *(f"{name}.uncollected" for name in UNCOLLECTED if name in names)]
         self.series = {name: array("d", bytes(8 * self.room)) for name in kept}
 
+    @property
+    def seconds(self) -> float:
+        """What calls and sampling took so far."""
+        return self.calls_seconds + self.sampling_seconds
+
     def block(self, calls: int) -> None:
         """So many requests with the collector off, so that its moods do not show; then a sample."""
         with collector_off():

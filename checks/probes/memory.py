@@ -24,7 +24,8 @@ from ..watching import Watch
 
 BLOCKS = 12  # the first fills caches and is dropped by the judge
 MORE = 6  # blocks after a suspicion
-LEAST = 7  # blocks, however slow; after them, what grew in every one is plain enough for a slow kernel
+LEAST = 7  # blocks, however slow; after them, what grew in every one is plain enough
+PLAIN_SECONDS = 1.0  # of a look that is not cut short: what it costs to go on is little
 WARM_UP = 10  # requests, the first of which compiles
 WARM_UP_SECONDS = 1.0
 FAST_SECONDS = 2.5  # of calls in the first look of a fast kernel
@@ -83,7 +84,7 @@ def _watched(requests: Requests, budget: float, settings: tuple[Any, ...]) -> tu
         watch.sample()
         watch.block(calls)
         trail.begin()
-        while watch.samples <= blocks and not (slow and suspicion.is_plain(watch, LEAST)):
+        while watch.samples <= blocks and not (watch.seconds > PLAIN_SECONDS and suspicion.is_plain(watch, LEAST)):
             watch.block(calls)
         data: dict[str, Any] = {
             "calls_per_block": calls,
@@ -139,7 +140,7 @@ def _frozen() -> Iterator[None]:
 
 def _go_on(watch: Watch, calls: int, seconds: float) -> None:
     """Further blocks of the same kind: what fills up and stops has more time to stop."""
-    per_block = watch.calls_seconds / max(1, watch.samples - 1)
+    per_block = watch.seconds / max(1, watch.samples - 1)
     for _ in range(max(2, min(MORE, int(seconds / max(per_block, 1e-9))))):
         watch.block(calls)
 

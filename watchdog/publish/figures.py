@@ -84,10 +84,14 @@ def _errors(observation: Observation) -> _Found:
 
 
 def _growth(observation: Observation) -> _Found:
-    """What each call adds to each signal; a judge says whether it is growth."""
+    """What each call adds to each signal that moved, as the judge measures it; nothing of one that stood still."""
     for one in growth.measure(observation):
         unit = "B" if one.signal.unit == "B/call" else ""
-        yield f"{one.signal.label} per call ({one.signal.name.replace('_', ' ')})", one.rate.value, unit
+        yield (
+            f"{one.signal.label} per call ({one.signal.name.replace('_', ' ')})",
+            0.0 if one.shape is growth.Shape.STILL else one.rate.value,
+            unit,
+        )
 
 
 def _times(observation: Observation) -> _Found:
