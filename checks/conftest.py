@@ -26,7 +26,7 @@ def ask(session: Session, cell: PlannedCell) -> Ask:
     """Ask a probe in this process. The test fails where the kernel is at fault, and is skipped where none can tell."""
 
     def asked(probe: Probe) -> None:
-        session.worker.end()
+        session.compilers.end()
         conclude(session.record(cell, lambda: session.observe(cell, probe)))
 
     return asked
@@ -37,7 +37,7 @@ def ask_in_child(session: Session, cell: PlannedCell) -> Ask:
     """The same in a process of its own, forked from this one, which starts no backend."""
 
     def asked(probe: Probe) -> None:
-        session.worker.end()  # it may hold the device
+        session.compilers.end()  # it may hold the device
         _import_ahead()
         conclude(session.record(cell, lambda: in_child(lambda: session.observe(cell, probe))))
 
@@ -45,12 +45,13 @@ def ask_in_child(session: Session, cell: PlannedCell) -> Ask:
 
 
 @pytest.fixture
-def ask_worker(session: Session, cell: PlannedCell) -> Callable[[], None]:
+def ask_compiler(session: Session, cell: PlannedCell) -> Callable[[], None]:
     """The same in a child that other cells share: it imports the kernel and starts the compiler once."""
 
     def asked() -> None:
         _import_ahead()
-        conclude(session.record(cell, lambda: session.worker.ask(cell.number)))
+        ask = session.compilers.schedule if cell.check == "schedule" else session.compilers.ask
+        conclude(session.record(cell, lambda: ask(cell)))
 
     return asked
 

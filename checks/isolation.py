@@ -14,6 +14,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from typing import Any
 
 from .emit import Fault, Observed
 
@@ -64,21 +65,22 @@ def in_child(function: Callable[[], Observed]) -> Observed:
 
 
 class Worker:
-    """One child that answers several questions in turn, by their numbers; when it dies, the next one gets a new child.
+    """One child that answers several questions in turn; when it dies over one, the next one gets a new child.
 
-    It is for questions that share what is slow to start (the compiler) and do no harm to each other.
+    It is for questions that share what is slow to start (the compiler) and do no harm to each other. A question is any
+    value that JSON can hold.
     """
 
-    def __init__(self, answer: Callable[[int], Observed]) -> None:
+    def __init__(self, answer: Callable[[Any], Observed]) -> None:
         self._function = answer
         self._child: int | None = None
         self._asking = self._reading = -1
 
-    def ask(self, number: int) -> Observed:
+    def ask(self, question: Any) -> Observed:
         """The answer to a question, or how the child died over it."""
         if self._child is None:
             self._start()
-        os.write(self._asking, f"{number}\n".encode())
+        os.write(self._asking, json.dumps(question).encode() + b"\n")
         answer, status = _await_line(self._child or 0, self._reading)
         if status is not None:
             self._child = None
@@ -116,7 +118,10 @@ class Worker:
         try:
             with os.fdopen(questions) as lines:
                 for line in lines:
-                    _write(answers, json.dumps(self._function(int(line)).to_json(), allow_nan=False).encode() + b"\n")
+                    _write(
+                        answers,
+                        json.dumps(self._function(json.loads(line)).to_json(), allow_nan=False).encode() + b"\n",
+                    )
             status = 0
         except BaseException:
             traceback.print_exc()  # what could not be answered is the checks' own fault

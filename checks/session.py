@@ -14,17 +14,23 @@ import pytest
 import pytest_benchmark.plugin  # before a kernel's own folder may stand first on the import path
 
 from . import compiler, pallas
+from .compilers import Compilers
 from .emit import Observed, Stream
 from .faults import SENTENCE, at, observe
-from .isolation import Worker, keep_from_children
+from .isolation import keep_from_children
 from .plan import Plan, PlannedCell
 from .probes import compile as compiling
-from .probes import imports, lower
+from .probes import imports, lower, schedule, vmem
 from .subject import Subject
 
 Probe = Callable[[Subject], Observed]
 
-PROBES: dict[str, Probe] = {"import": imports.probe, "lower": lower.probe, "compile": compiling.probe}  # the worker's
+PLAINLY: dict[str, Probe] = {  # what the child answers that compiles without a dump
+    "import": imports.probe,
+    "lower": lower.probe,
+    "compile": compiling.probe,
+    "schedule": vmem.probe,
+}
 _AFTER_COMPILING = ("schedule", "timing")
 LOG_TAIL = 16_384  # bytes of a cell's output that travel with its observation
 
@@ -36,7 +42,8 @@ class Session:
         self.plan, self.stream = plan, stream
         self.answered: dict[tuple[str, str, str], Observed] = {}  # by check, case and target; not yet written down
         self.crashes: dict[tuple[str, str, str], str] = {}  # how a child died over an earlier question
-        self.worker = Worker(self._answer)
+        self.kept: dict[tuple[str, str], Any] = {}
+        self.compilers = Compilers(plan.scratch, self._compile_plainly, self._compile_with_dump)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Each `test_<check>` runs once for each cell of that check."""
@@ -50,20 +57,31 @@ class Session:
 
     def observe(self, cell: PlannedCell, probe: Probe) -> Observed:
         """The outcome of a probe in this process."""
-        subject = Subject(self.plan, cell)
+        subject = Subject(self.plan, cell, self.kept)
 
         def prepared() -> Observed:
             with at("import"):
                 pallas.wrap_pallas_call()
+            if cell.check != "import":
+                subject.function()  # imported before a device is chosen: what a module computes then, it computes here
             return probe(subject)
 
         return observe(cell.check, self.plan.asked, subject.module, prepared)
 
-    def _answer(self, number: int) -> Observed:
-        """In the worker: one cell, with its output in the cell's own log."""
-        cell = next(cell for cell in self.plan.cells if cell.number == number)
-        with _output_to(self.plan.scratch / f"{number}.log"):
-            return self.observe(cell, PROBES[cell.check])
+    def _compile_plainly(self, number: int) -> Observed:
+        cell = self._numbered(number)
+        return self._answer(cell, PLAINLY[cell.check])
+
+    def _compile_with_dump(self, number: int) -> Observed:
+        return self._answer(self._numbered(number), schedule.probe)
+
+    def _numbered(self, number: int) -> PlannedCell:
+        return next(cell for cell in self.plan.cells if cell.number == number)
+
+    def _answer(self, cell: PlannedCell, probe: Probe) -> Observed:
+        """In a child that compiles: one cell, with its output in the cell's own log."""
+        with _output_to(self.plan.scratch / f"{cell.number}.log"):
+            return self.observe(cell, probe)
 
     def record(self, cell: PlannedCell, probe: Callable[[], Observed]) -> Observed:
         """Run a probe with its output in the cell's own log, and write down how it ended.
@@ -156,6 +174,6 @@ def run(document: dict[str, Any], record_fd: int, here: Path) -> int:
     if plan.kernel.path is not None:
         sys.path.insert(0, plan.kernel.path)
     status = pytest.main(arguments, plugins=[session])
-    session.worker.end()
+    session.compilers.end()
     stream.ended()
     return status

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import arguments, compiler, loading, pallas
@@ -19,12 +19,20 @@ def end_a_fork(process: int) -> None:
         os._exit(0)
 
 
+def _abstract(tree: Any) -> Any:
+    """Shapes and types of arrays and numbers, as jax takes them."""
+    import jax
+
+    return jax.eval_shape(lambda: jax.tree_util.tree_map(jax.numpy.asarray, tree))
+
+
 @dataclass(frozen=True)
 class Subject:
     """One cell under a probe. Nothing is imported or made before it is asked for."""
 
     plan: Plan
     cell: PlannedCell
+    kept: dict[tuple[str, str], Any] = field(default_factory=dict)  # what this process lowered, by case and target
 
     @property
     def case(self) -> Case:
@@ -60,14 +68,10 @@ class Subject:
         def shape(leaf: Any) -> Any:
             return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
 
-        if self.plan.kernel.inputs is None:
-            with at("inputs"):
-                positional = tuple(shape(arguments.parse(text)) for text in self.case.args)
-            traced = {name: shape(jax.numpy.asarray(value)) for name, value in self._traced().items()}
-            return positional, traced
-        made, traced = self.inputs()
-        with at("inputs"):
-            return jax.tree_util.tree_map(lambda leaf: shape(jax.numpy.asarray(leaf)), (made, traced))  # type: ignore[no-any-return]  # same structure
+        with at("inputs"), compiler.on_this_machine():
+            specified = self.plan.kernel.inputs is None
+            positional = tuple(map(arguments.parse, self.case.args)) if specified else _abstract(self.inputs()[0])
+            return jax.tree_util.tree_map(shape, (positional, _abstract(self._traced())))  # type: ignore[no-any-return]  # same structure
 
     def traced(self, sharding: Any, function: Callable[..., Any] | None = None) -> Any:
         """The implementation traced on the case's shapes (`jax.stages.Traced`)."""
@@ -92,6 +96,13 @@ class Subject:
             raise NotHereError(message)
         with at("lower"):
             return traced.lower(lowering_platforms=(platform,))
+
+    def program(self, sharding: Any) -> Any:
+        """The program lowered for the cell's target; once in a process for a case and a target."""
+        key = (self.cell.case, self.cell.target)
+        if key not in self.kept:
+            self.kept[key] = self.lowered(self.traced(sharding))
+        return self.kept[key]
 
     @property
     def constants(self) -> dict[str, Any]:

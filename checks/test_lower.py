@@ -5,5 +5,5 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-def test_lower(ask_worker: Callable[[], None]) -> None:
-    ask_worker()
+def test_lower(ask_compiler: Callable[[], None]) -> None:
+    ask_compiler()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from .conftest import Ask
-from .probes.schedule import probe
+from collections.abc import Callable
 
 
-def test_schedule(ask: Ask) -> None:
-    ask(probe)
+def test_schedule(ask_compiler: Callable[[], None]) -> None:
+    ask_compiler()

@@ -12,7 +12,7 @@ from ..subject import Subject
 
 def probe(subject: Subject) -> Observed:
     with compiler.compiling_for(subject.cell.target) as sharding:
-        lowered = subject.lowered(subject.traced(sharding))
+        lowered = subject.program(sharding)
         began = time.perf_counter()
         with at("compile"):
             compiled = lowered.compile()

@@ -18,7 +18,7 @@ def probe(subject: Subject) -> Observed:
         began = time.perf_counter()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            lowered = subject.lowered(subject.traced(sharding))
+            lowered = subject.program(sharding)
         seconds = time.perf_counter() - began
         text = lowered.as_text()
     bodies = artefacts.kernel_bodies(text)

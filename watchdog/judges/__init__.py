@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from watchdog.judges import compile as compiling
-from watchdog.judges import faults, imports, install, lower, memory, numerics, races, schedule, timing
+from watchdog.judges import faults, imports, install, lower, memory, numerics, pins, races, schedule, timing, vmem
 from watchdog.judges.suspects import blamed, suspect
 from watchdog.judges.view import KernelFacts, View, build_views
 from watchdog.judges.wording import one_line, sentence
@@ -19,7 +19,7 @@ _JUDGES: dict[Check, Callable[[View], list[Verdict]]] = {
     Check.IMPORT: imports.judge,
     Check.LOWER: lower.judge,
     Check.COMPILE: compiling.judge,
-    Check.SCHEDULE: schedule.judge,
+    Check.SCHEDULE: lambda view: [*schedule.judge(view), *vmem.judge(view)],
     Check.NUMERICS: numerics.judge,
     Check.GRADIENTS: numerics.judge,
     Check.RACES: races.judge,
@@ -41,7 +41,8 @@ def judge_run(
     `kernels` does not name is judged without facts of its own. The order of the observations does not matter.
     """
     views = build_views(observations, environments, baseline, kernels)
-    return tuple(verdict for view in views for verdict in _judge(view))
+    judged = [pins.Judged(view, verdict) for view in views for verdict in _judge(view)]
+    return tuple(pins.told_once(judged))
 
 
 def worst(verdicts: Iterable[Verdict]) -> Status | None:
