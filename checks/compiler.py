@@ -33,6 +33,8 @@ TOPOLOGIES = {
     "tpu7x": "tpu7x:2x2x1",
 }
 
+ANY_TPU = "tpu:v5e"  # for questions that are the same of every generation
+
 _COMPILER_ALONE = {
     "JAX_PLATFORMS": "cpu",
     "TPU_SKIP_MDS_QUERY": "1",  # without it jax 0.5.3 to 0.6.1 wait for a metadata server that is not there
@@ -129,6 +131,17 @@ def platform_of(target: str) -> str:
     import jax
 
     return "tpu" if target.startswith("tpu:") else str(jax.devices()[0].platform)
+
+
+def wants_a_running_device(error: BaseException) -> bool:
+    """Whether tracing failed because it computes something at once (`ensure_compile_time_eval`).
+
+    The default device would have to run it, and a TPU that is only described runs nothing. All releases up to 0.12.
+    """
+    return "Executable' object has no attribute 'local_devices'" in str(error)
+
+
+DUMP = "dump"  # the folder, inside a process's scratch folder, that holds one program's dump at a time
 
 
 def dump_to(folder: Path) -> None:

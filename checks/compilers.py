@@ -6,7 +6,6 @@ compiling works. Both serve all cells of the plan in turn, since starting a comp
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
 import shutil
 from collections.abc import Callable
@@ -30,7 +29,7 @@ class Compilers:
         self,
         scratch: Path,
         compile_plainly: Callable[[int], Observed],
-        compile_with_dump: Callable[[int], Observed],
+        compile_with_dump: Callable[[int, bool], Observed],
     ) -> None:
         self._scratch, self._compile_plainly, self._compile_with_dump = scratch, compile_plainly, compile_with_dump
         self._plain, self._dumping = Worker(self._answer), Worker(self._dump)
@@ -53,7 +52,8 @@ class Compilers:
         need = self._plain.ask(cell.number)
         if need.outcome in _UNANSWERED:
             return need
-        compiled = self._dumping.ask(cell.number)
+        # What computes while it is traced must not have that compiled by a compiler that dumps.
+        compiled = self._dumping.ask([cell.number, need.data.get("traced_here", False)])
         try:
             return self._read(cell, compiled, need)
         finally:
@@ -85,20 +85,20 @@ class Compilers:
             return self._compile_plainly(question)
         return Observed("observed", data=toolchain.fits(question["toolchain"]))
 
-    def _dump(self, number: int) -> Observed:
+    def _dump(self, question: Any) -> Observed:
         """In the other one."""
-        with contextlib.suppress(FileExistsError):
-            self._folder.mkdir()
+        number, traced_here = question
+        self._folder.mkdir(exist_ok=True)
         compiler.dump_to(self._folder)
-        return self._compile_with_dump(number)
+        return self._compile_with_dump(number, traced_here)
 
     @property
     def _folder(self) -> Path:
-        return self._scratch / "dump"
+        return self._scratch / compiler.DUMP
 
 
 def _vmem(need: Observed) -> dict[str, Any]:
     """What was found of the program's VMEM, or why nothing was."""
     if need.fault is not None:
         return {"vmem_note": f"the compiler died when it was given less VMEM: {need.fault.kind}"}
-    return need.data
+    return {key: value for key, value in need.data.items() if key.startswith("vmem")}

@@ -21,7 +21,7 @@ from .isolation import keep_from_children
 from .plan import Plan, PlannedCell
 from .probes import compile as compiling
 from .probes import imports, lower, schedule, vmem
-from .subject import Subject
+from .subject import Made, Subject
 
 Probe = Callable[[Subject], Observed]
 
@@ -42,7 +42,7 @@ class Session:
         self.plan, self.stream = plan, stream
         self.answered: dict[tuple[str, str, str], Observed] = {}  # by check, case and target; not yet written down
         self.crashes: dict[tuple[str, str, str], str] = {}  # how a child died over an earlier question
-        self.kept: dict[tuple[str, str], Any] = {}
+        self.made = Made()
         self.compilers = Compilers(plan.scratch, self._compile_plainly, self._compile_with_dump)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
@@ -57,7 +57,7 @@ class Session:
 
     def observe(self, cell: PlannedCell, probe: Probe) -> Observed:
         """The outcome of a probe in this process."""
-        subject = Subject(self.plan, cell, self.kept)
+        subject = Subject(self.plan, cell, self.made)
 
         def prepared() -> Observed:
             with at("import"):
@@ -72,8 +72,11 @@ class Session:
         cell = self._numbered(number)
         return self._answer(cell, PLAINLY[cell.check])
 
-    def _compile_with_dump(self, number: int) -> Observed:
-        return self._answer(self._numbered(number), schedule.probe)
+    def _compile_with_dump(self, number: int, traced_here: bool) -> Observed:
+        cell = self._numbered(number)
+        if traced_here:
+            self.made.traced_here.add((cell.case, cell.target))
+        return self._answer(cell, schedule.probe)
 
     def _numbered(self, number: int) -> PlannedCell:
         return next(cell for cell in self.plan.cells if cell.number == number)

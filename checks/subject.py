@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import arguments, compiler, loading, pallas
-from .faults import NotHereError, at
+from .faults import NotHereError, StageError, at
 from .plan import Case, Plan, PlannedCell
+
+_INTERPRETED = "holds a Pallas TPU kernel, which a {} can only interpret"
 
 
 def end_a_fork(process: int) -> None:
@@ -26,13 +28,25 @@ def _abstract(tree: Any) -> Any:
     return jax.eval_shape(lambda: jax.tree_util.tree_map(jax.numpy.asarray, tree))
 
 
+@dataclass
+class Made:
+    """What this process has made so far, by case and target."""
+
+    programs: dict[tuple[str, str], Any] = field(default_factory=dict)  # lowered
+    traced_here: set[tuple[str, str]] = field(default_factory=set)  # those that compute while they are traced
+
+
 @dataclass(frozen=True)
 class Subject:
     """One cell under a probe. Nothing is imported or made before it is asked for."""
 
     plan: Plan
     cell: PlannedCell
-    kept: dict[tuple[str, str], Any] = field(default_factory=dict)  # what this process lowered, by case and target
+    made: Made = field(default_factory=Made)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.cell.case, self.cell.target
 
     @property
     def case(self) -> Case:
@@ -81,9 +95,21 @@ class Subject:
         positional, keywords = self.shapes(sharding)
         process = os.getpid()
         with at("trace"):
-            traced = jax.jit(function).trace(*positional, **keywords)
+            traced = self._trace(jax.jit(function), positional, keywords)
         end_a_fork(process)
         return traced
+
+    def _trace(self, function: Any, positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """With the target as default device, unless something is computed meanwhile: that this machine has to do."""
+        if self.key not in self.made.traced_here:
+            try:
+                return function.trace(*positional, **keywords)
+            except Exception as error:
+                if not compiler.wants_a_running_device(error):
+                    raise
+        self.made.traced_here.add(self.key)
+        with compiler.on_this_machine():
+            return function.trace(*positional, **keywords)
 
     def lowered(self, traced: Any) -> Any:
         """The traced program lowered for the cell's target.
@@ -92,17 +118,35 @@ class Subject:
         """
         platform = compiler.platform_of(self.cell.target)
         if platform != "tpu" and pallas.is_tpu_kernel(traced.jaxpr, platform):
-            message = f"holds a Pallas TPU kernel, which a {platform} can only interpret"
-            raise NotHereError(message)
+            raise NotHereError(_INTERPRETED.format(platform))
         with at("lower"):
             return traced.lower(lowering_platforms=(platform,))
 
     def program(self, sharding: Any) -> Any:
-        """The program lowered for the cell's target; once in a process for a case and a target."""
-        key = (self.cell.case, self.cell.target)
-        if key not in self.kept:
-            self.kept[key] = self.lowered(self.traced(sharding))
-        return self.kept[key]
+        """The program lowered for the cell's target; once in a process for a case and a target.
+
+        Raises NotHereError for a TPU kernel on another platform, even where it cannot be traced there.
+        """
+        if self.key not in self.made.programs:
+            self.made.programs[self.key] = self.lowered(self._traced_for_its_target(sharding))
+        return self.made.programs[self.key]
+
+    def _traced_for_its_target(self, sharding: Any) -> Any:
+        try:
+            return self.traced(sharding)
+        except StageError as error:
+            platform = compiler.platform_of(self.cell.target)
+            if error.stage == "trace" and platform == "cpu" and self._is_a_kernel_on_a_tpu():
+                raise NotHereError(_INTERPRETED.format(platform)) from error
+            raise
+
+    def _is_a_kernel_on_a_tpu(self) -> bool:
+        """Whether what cannot be traced here can be for a TPU, of whose properties it may ask while it is traced."""
+        try:
+            with compiler.compiling_for(compiler.ANY_TPU) as sharding:
+                return bool(pallas.calls(self.traced(sharding).jaxpr))
+        except (NotHereError, StageError):
+            return False
 
     @property
     def constants(self) -> dict[str, Any]:

@@ -12,6 +12,8 @@ def probe(subject: Subject) -> Observed:
     """Compiles and leaves the reading of the dump to `compilers.Compilers`."""
     with compiler.compiling_for(subject.cell.target) as sharding:
         lowered = subject.program(sharding)
+        for written_before in (subject.plan.scratch / compiler.DUMP).iterdir():
+            written_before.unlink()
         with at("compile"):
             lowered.compile()
     return Observed("observed")
