@@ -147,20 +147,17 @@ DUMP = "dump"  # the folder, inside a process's scratch folder, that holds one p
 def dump_to(folder: Path) -> None:
     """Have the compiler write its final schedules to `folder`. libtpu reads the variable once, when it is loaded.
 
-    Without the expression a flash kernel writes 200 MB and compiles 10 to 40 times slower.
+    Without the expression a flash kernel writes 200 MB and compiles 10 to 40 times slower. Without the filter libtpu
+    0.0.32.1 aborts after the first program, for want of a template of its report on memory that its wheel lacks.
     """
-    os.environ["LIBTPU_INIT_ARGS"] = dump.flags(folder)
-
-
-# libtpu 0.0.32.1 aborts after it has written the schedule, for want of a template that its wheel does not hold.
-_ABORTS_AFTER_ITS_DUMP = b"vmem_report_header.tmpl"
-
-
-def about_the_abort(log: bytes, kind: str) -> str:
-    """What to say of a compiler that died while its dump was on, where it compiles without."""
-    if _ABORTS_AFTER_ITS_DUMP in log:
-        return "this libtpu aborts when it has written its dump; what it wrote was read"
-    return f"the compiler died while writing its dump ({kind})"
+    os.environ["LIBTPU_INIT_ARGS"] = " ".join(
+        (
+            f"--xla_jf_dump_to={folder}",
+            "--xla_jf_dump_llo_text=true",
+            f"--xla_jf_dump_llo_pass_label_regex=({'|'.join(dump.LABELS)})",
+            "--xla_jf_dump_category_filter=codegen,program",
+        )
+    )
 
 
 def _first_line(error: BaseException) -> str:

@@ -64,8 +64,7 @@ class Compilers:
             return compiled
         found = dump.read(self._folder) if self._folder.exists() else dump.Schedule([], complete=False)
         if compiled.outcome == "crashed" and compiled.fault is not None:
-            log = (self._scratch / f"{cell.number}.log").read_bytes()
-            found = found.with_note(compiler.about_the_abort(log, compiled.fault.kind))
+            found = found.with_note(f"the compiler died while it wrote its dump ({compiled.fault.kind})")
         if not found.programs:
             libtpu = importlib.metadata.version("libtpu")
             reason = f"libtpu {libtpu} wrote no schedule: {'; '.join(found.notes) or 'nothing in its dump'}"

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-_LABELS = ("final_bundles", "final_hlo-static-per-bundle-utilization")
+LABELS = ("final_bundles", "final_hlo-static-per-bundle-utilization")
 _FILE = re.compile(r"(?P<stamp>\d+)-(?:(?P<program>.+)-)?\d+-(?P<label>[a-z_].*)\.txt")
 _MODULE_FILE = re.compile(r"\d+-(?:TLP-)?hlo\.txt")
 _TOP_LEVEL = "TLP"  # libtpu 0.0.11 leaves this name out
@@ -31,15 +31,6 @@ _FUSED = re.compile(r"\bcalls=%?([\w.-]+)")
 _HLO_PROGRAM = re.compile(
     r"\s+(?:ROOT )?%?(\S+) = .*? (?:(?P<fusion>fusion)\(|custom-call\(.*custom_call_target=\"tpu_custom_call\")"
 )
-
-
-def flags(folder: Path) -> str:
-    """The value of LIBTPU_INIT_ARGS that has the schedule written to `folder`.
-
-    Without the expression a flash kernel writes 200 MB and compiles 10 to 40 times slower.
-    """
-    labels = "|".join(_LABELS)
-    return f"--xla_jf_dump_to={folder} --xla_jf_dump_llo_text=true --xla_jf_dump_llo_pass_label_regex=({labels}|heap_sizes)"
 
 
 @dataclass(frozen=True)
@@ -107,9 +98,9 @@ def _listings(folder: Path) -> Iterator[tuple[str, dict[str, Path]]]:
     files: dict[tuple[str, str], dict[str, Path]] = {}
     for path in sorted(folder.iterdir()):
         match = _FILE.fullmatch(path.name)
-        if match and match["label"] in _LABELS and path.is_file():
+        if match and match["label"] in LABELS and path.is_file():
             files.setdefault((match["stamp"], match["program"] or _TOP_LEVEL), {})[match["label"]] = path
-    return ((name, labels) for (_, name), labels in files.items() if len(labels) == len(_LABELS))
+    return ((name, labels) for (_, name), labels in files.items() if len(labels) == len(LABELS))
 
 
 def _module(folder: Path) -> str | None:
@@ -136,8 +127,8 @@ def _text(path: Path) -> str:
 
 
 def _program(name: str, kind: str | None, labels: dict[str, Path]) -> tuple[Program, list[str]]:
-    rows, capacity, notes = _utilization(name, labels[_LABELS[1]])
-    bundles = _bundles(labels[_LABELS[0]])
+    rows, capacity, notes = _utilization(name, labels[LABELS[1]])
+    bundles = _bundles(labels[LABELS[0]])
     used = {slot: sum(row[n] for row in rows) for n, slot in enumerate(capacity)}
     if len(bundles) < len(rows):
         notes.append(f"{name}: {len(bundles)} bundles were understood of {len(rows)}; its loops are not complete")
