@@ -55,11 +55,11 @@ class Compilers:
         # What computes while it is traced must not have that compiled by a compiler that dumps.
         compiled = self._dumping.ask([cell.number, need.data.get("traced_here", False)])
         try:
-            return self._read(cell, compiled, need)
+            return self._read(compiled, need)
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _read(self, cell: PlannedCell, compiled: Observed, need: Observed) -> Observed:
+    def _read(self, compiled: Observed, need: Observed) -> Observed:
         if compiled.outcome in _UNANSWERED:
             return compiled
         found = dump.read(self._folder) if self._folder.exists() else dump.Schedule([], complete=False)

@@ -19,6 +19,12 @@ class Fault:
     traceback: str = ""
     missing: str | None = None
 
+    @property
+    def headline(self) -> str:
+        """Its class and the first line of what it says."""
+        lines = self.message.strip().splitlines()
+        return f"{self.kind}: {lines[0][:300]}" if lines else self.kind
+
 
 @dataclass(frozen=True)
 class Observed:

@@ -15,7 +15,7 @@ import pytest_benchmark.plugin  # before a kernel's own folder may stand first o
 
 from . import compiler, pallas
 from .compilers import Compilers
-from .emit import Observed, Stream
+from .emit import Fault, Observed, Stream
 from .faults import SENTENCE, at, observe
 from .isolation import keep_from_children
 from .plan import Plan, PlannedCell
@@ -41,7 +41,7 @@ class Session:
     def __init__(self, plan: Plan, stream: Stream) -> None:
         self.plan, self.stream = plan, stream
         self.answered: dict[tuple[str, str, str], Observed] = {}  # by check, case and target; not yet written down
-        self.crashes: dict[tuple[str, str, str], str] = {}  # how a child died over an earlier question
+        self.faults: dict[tuple[str, str, str], Fault] = {}  # of earlier questions
         self.made = Made()
         self.compilers = Compilers(plan.scratch, self._compile_plainly, self._compile_with_dump)
 
@@ -89,10 +89,10 @@ class Session:
     def record(self, cell: PlannedCell, probe: Callable[[], Observed]) -> Observed:
         """Run a probe with its output in the cell's own log, and write down how it ended.
 
-        A cell that another one's probe answered as well is not asked again, nor one whose subject killed a child
-        before it came so far.
+        A cell that another one's probe answered as well is not asked again, nor one whose subject failed before it
+        came so far.
         """
-        answer = self.answered.pop((cell.check, cell.case, cell.target), None) or self._crashed_before(cell)
+        answer = self.answered.pop((cell.check, cell.case, cell.target), None) or self._failed_before(cell)
         log = self.plan.scratch / f"{cell.number}.log"
         self.stream.started(cell.number)
         began = time.perf_counter()
@@ -100,20 +100,20 @@ class Session:
             observed = answer or probe()
         self.stream.observed(cell.number, observed, tail(log), time.perf_counter() - began)
         self.answered.update({(check, cell.case, cell.target): other for check, other in observed.also.items()})
-        if observed.outcome == "crashed" and observed.fault is not None:
-            self.crashes[cell.check, cell.case, cell.target] = observed.fault.kind
+        if observed.fault is not None:
+            self.faults[cell.check, cell.case, cell.target] = observed.fault
         return observed
 
-    def _crashed_before(self, cell: PlannedCell) -> Observed | None:
-        """Skipped, when the process of an earlier question about the same subject died."""
+    def _failed_before(self, cell: PlannedCell) -> Observed | None:
+        """Skipped, when an earlier question about the same subject had a fault for its answer."""
         for check, case, target in (
             ("import", "", ""),
             ("lower", cell.case, cell.target),
             ("compile", cell.case, cell.target),
         ):
             needed = check == "import" or cell.check in _AFTER_COMPILING or (check, cell.check) == ("lower", "compile")
-            if cell.check != check and needed and (kind := self.crashes.get((check, case, target))):
-                return Observed("skipped", reason=f"{SENTENCE[check]}: {kind}")
+            if cell.check != check and needed and (fault := self.faults.get((check, case, target))):
+                return Observed("skipped", reason=f"{SENTENCE[check]}: {fault.headline}")
         return None
 
 
