@@ -12,6 +12,8 @@ import re
 from typing import Any
 
 _BODY = re.compile(r'(body(?:\\22|\\"|"): ?(?:\\22|\\"|"))([A-Za-z0-9+/=]+)')
+# From jax 0.12 on a kernel's source lines stand beside its body.
+_LOCATIONS = re.compile(r'debug_locations(?:\\22|\\"|"): ?(?:\\22|\\"|")[A-Za-z0-9+/=]*')
 _METADATA = re.compile(r",? ?metadata=\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}")
 _SOURCE_TABLES = re.compile(r"^(?:FileNames|FunctionNames|FileLocations|StackFrames)\n(?:.+\n)*\n?", re.MULTILINE)
 
@@ -26,7 +28,7 @@ def fingerprint(text: str) -> str | None:
     printed = [_without_locations(body) for body in kernel_bodies(text)]
     if None in printed:
         return None
-    plain = _METADATA.sub("", _SOURCE_TABLES.sub("", _BODY.sub(r"\1", text)))
+    plain = _METADATA.sub("", _SOURCE_TABLES.sub("", _LOCATIONS.sub("", _BODY.sub(r"\1", text))))
     return hashlib.sha256("\0".join([plain, *map(str, printed)]).encode()).hexdigest()
 
 
