@@ -95,6 +95,7 @@ class Worker:
         """Let the child end, and free what it holds, a device perhaps; a later question starts another."""
         for descriptor in (self._asking, self._reading):
             if descriptor >= 0:
+                _private.remove(descriptor)
                 os.close(descriptor)
         self._asking = self._reading = -1
         if self._child is not None:
@@ -111,6 +112,8 @@ class Worker:
             self._serve(questions, answers)
         os.close(questions)
         os.close(answers)
+        for descriptor in (self._asking, self._reading):  # else a later child keeps this one waiting for questions
+            keep_from_children(descriptor)
 
     def _serve(self, questions: int, answers: int) -> None:
         """The child's whole life."""

@@ -206,3 +206,14 @@ class TestWorker:
         pid = worker.ask(0).data["pid"]
         worker.end()
         assert not psutil.pid_exists(pid)
+
+    def test_a_later_child_does_not_keep_an_earlier_one(self) -> None:
+        """Of two workers each can end by itself: the second one's child holds no end of the first one's pipes."""
+        first, second = (isolation.Worker(lambda _: emit.Observed("observed", data={"held": pipes()})) for _ in "ab")
+        first.ask(1)
+        kept = {first._asking, first._reading}
+        held = second.ask(2).data["held"]
+        first.end()
+        assert not kept & set(held)
+        assert second.ask(3).outcome == "observed"
+        second.end()
