@@ -7,14 +7,14 @@ about that stage; for every later check of the same cell it is the reason why it
 from __future__ import annotations
 
 import re
-import sys
-import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from .emit import Fault, Observed
+from .places import is_library, is_machinery, short_path, where
+
+__all__ = ["NotHereError", "StageError", "at", "describe", "is_library", "is_machinery", "observe", "short_path"]
 
 STAGES = ("import", "inputs", "trace", "lower", "compile", "run")
 
@@ -27,10 +27,6 @@ SENTENCE = {
     "compile": "does not compile",
 }
 _TRACEBACK_LIMIT = 12_000  # characters; the end says most
-_CHECKS = str(Path(__file__).parent)
-_RUNNERS = ("/_pytest/", "/pluggy/", "/pytest_benchmark/")
-_STDLIB = sysconfig.get_paths()["stdlib"]
-_LIBRARIES = ("jax", "jaxlib", "numpy", "ml_dtypes", "scipy", "opt_einsum")
 
 
 class NotHereError(Exception):
@@ -81,10 +77,11 @@ def observe(check: str, asked: list[str], module: str, probe: Callable[[], Obser
 def describe(error: BaseException, module: str) -> Fault:
     """The exception as data."""
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    message = _message(error)
     return Fault(
         kind=type(error).__name__,
-        message=_message(error),
-        where=_where(error, module),
+        message=message,
+        where=where(error, message, module),
         traceback=text[-_TRACEBACK_LIMIT:],
         missing=_missing(error),
     )
@@ -112,44 +109,6 @@ def _missing(error: BaseException) -> str | None:
 def _quoted(error: BaseException, pattern: str) -> str | None:
     match = re.search(pattern, str(error))
     return match.group(1) if match else None
-
-
-def _where(error: BaseException, module: str) -> str | None:
-    """The innermost line of the user's own code, else of the implementation's module, else of all."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not is_machinery(frame.filename)]
-    if isinstance(error, SyntaxError) and error.filename and error.lineno:
-        return f"{short_path(error.filename)}:{error.lineno}"
-    own = module.replace(".", "/")
-    for chosen in (
-        [frame for frame in frames if not is_library(frame.filename)],
-        [frame for frame in frames if own in frame.filename],
-        frames,
-    ):
-        if chosen:
-            return f"{short_path(chosen[-1].filename)}:{chosen[-1].lineno}"
-    return None
-
-
-def is_machinery(filename: str) -> bool:
-    """Whether a frame belongs to these checks, to what runs them or to the import system: never the place."""
-    return filename.startswith((_CHECKS, "<frozen importlib")) or any(part in filename for part in _RUNNERS)
-
-
-def is_library(filename: str) -> bool:
-    """Whether a frame belongs to Python or to jax and what it stands on, so that the place is further out."""
-    _, installed, within = filename.rpartition("/site-packages/")
-    if installed:
-        return within.partition("/")[0] in _LIBRARIES
-    return filename.startswith(("<", _STDLIB))
-
-
-def short_path(filename: str) -> str:
-    """A file's path from the import path's entry that holds it, as people name it."""
-    entries = sorted((entry for entry in sys.path if entry), key=len, reverse=True)
-    for entry in entries:
-        if filename.startswith(entry.rstrip("/") + "/"):
-            return filename[len(entry.rstrip("/")) + 1 :]
-    return filename
 
 
 def _first_line(text: str) -> str:

@@ -88,11 +88,11 @@ class TestWhere:
         assert faults.describe(error, "jax.ops.flash").where == "jax/ops/flash.py:4"
 
     def test_is_never_what_runs_the_checks(self, tmp_path: Path, site: Path) -> None:
-        """The benchmark's and pytest's own frames are not a place, though they lie in no package of the lock."""
+        """The benchmark's and pytest's own frames are no place, though they lie in no package; nor is a line of jax's."""
         library = load(site / "jax" / "inner.py", "def fail():\n    raise ValueError('x')\n")
         runner = load(tmp_path / "tools" / "pytest_benchmark" / "fixture.py", "def run(call):\n    call()\n")
         error = raised(lambda: runner.run(library.fail))
-        assert faults.describe(error, "mine.kernel").where == "jax/inner.py:2"
+        assert faults.describe(error, "mine.kernel").where is None
 
     def test_of_a_syntax_error_is_the_line_that_does_not_parse(self, project: Path) -> None:
         """A module that Python cannot parse is placed where the parser stopped."""

@@ -74,7 +74,7 @@ def test_module_removed_from_an_installed_package() -> None:
     fault = Fault("ModuleNotFoundError", "No module named 'jax.experimental.maps'")
     verdict = verdict_of(seen(NEW, fault), seen(OLD))
     assert verdict.kind == "missing name"
-    assert "module jax.experimental.maps is missing from jax 0.9.2" in verdict.summary
+    assert "jax.experimental.maps is not in jax 0.9.2: removed in 0.4.31" in verdict.summary
 
 
 def test_broken_before_and_after() -> None:
@@ -227,11 +227,11 @@ def test_versions_that_do_not_fit() -> None:
 
 
 def test_vmem_needed_and_allowed() -> None:
-    """The sentence on VMEM gives the size that is needed and the limit."""
+    """The sentence on VMEM gives the size that is needed, the limit, and what helps."""
     message = "Ran out of memory in memory space vmem. Scoped allocation with size 22.00M and limit 16.00M exceeded scoped vmem limit by 6.00M."
     verdict = verdict_of(seen(NEW, Fault("JaxRuntimeError", message), check=Check.COMPILE))
     assert "does not compile for tpu:v5e under jax-0.9.2" in verdict.summary
-    assert "it needs 22.00M of scoped VMEM, the limit is 16.00M" in verdict.summary
+    assert "it needs 22 MiB of scoped VMEM, the limit is 16 MiB; smaller blocks or a higher" in verdict.summary
 
 
 @pytest.mark.parametrize(

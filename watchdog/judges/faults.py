@@ -1,7 +1,6 @@
-"""A fault that a check met: what class of fault it is, in whose words, and the verdict on it.
+"""A fault that a check met: the verdict on it, and the sentence that says what happened.
 
-Errors are matched by their text, not by their class alone: the same refusal is an XlaRuntimeError in one release and a
-JaxRuntimeError or a MosaicError in the next.
+Its class comes from `fault_classes`; the sentences of classes that have much to tell have files of their own.
 """
 
 from __future__ import annotations
@@ -10,11 +9,29 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from watchdog.judges.callbacks import unwrapped
+from watchdog.judges import exhausted
+from watchdog.judges.crashes import died
+from watchdog.judges.fault_classes import PINS_MISMATCH, fault_of, kind_of
+from watchdog.judges.fault_texts import quote
+from watchdog.judges.fit import pins_sentence
+from watchdog.judges.moved import argument_sentence, name_sentence
+from watchdog.judges.refusals import layout, unsupported
 from watchdog.judges.suspects import blamed, suspect, was_there
 from watchdog.judges.view import View
 from watchdog.judges.wording import normalised, one_line, pins_text, sentence
 from watchdog.model import Check, Environment, Fault, Observation, Outcome, Status, Suspect, Verdict
+
+__all__ = [
+    "Reading",
+    "fine_text",
+    "importer",
+    "judge",
+    "kind_of",
+    "missing_name",
+    "pins_sentence",
+    "read",
+    "works",
+]
 
 _CANNOT = {
     Check.INSTALL: "cannot be installed",
@@ -36,50 +53,8 @@ _FINE = {
 }
 _AHEAD_OF_TIME = (Check.LOWER, Check.COMPILE, Check.SCHEDULE)  # the checks whose sentence names the target
 _PROVIDED_BY = {"absl": "absl-py", "google": "protobuf", "yaml": "pyyaml", "PIL": "pillow", "sklearn": "scikit-learn"}
-
-_VERSIONS_DO_NOT_FIT = (
-    r"at most a month old",
-    r"Unsupported version: expected <= \d+ but got",
-    r"StableHLO[^\n]{0,80}version",
-    r"(?:unregistered|unknown|unsupported|parse)[^\n]{0,80}\bsdy\b",
-    r"\bsdy\b[^\n]{0,80}(?:unregistered|unknown|unsupported|parse)",
-    r"pars(?:e|ing)[^\n]{0,80}(?:backend.config|JSON)",
-    r"incompatible (?:jaxlib|libtpu|PJRT)",
-    r"jaxlib version [^\n]{0,80}(?:newer|older|incompatible)",
-)
-_PINS_MISMATCH = "|".join(_VERSIONS_DO_NOT_FIT)
-_WRONG_ARGUMENT = r"unexpected keyword argument|missing \d+ required|positional argument|multiple values for"
-# The first pattern that is found in the error's class and message names the kind; the order matters.
-_KINDS = (
-    ("pins mismatch", _PINS_MISMATCH),
-    ("device busy", r"TPU is already in use|libtpu_lockfile"),
-    ("out of VMEM", r"ScopedVmemOom|memory space vmem|scoped vmem"),
-    ("out of HBM", r"CompileTimeHbmOom|memory (?:space|on) hbm|exceeds available HBM"),
-    ("out of device memory", r"RESOURCE_EXHAUSTED|Ran out of memory"),
-    ("missing dependency", r"ModuleNotFoundError|No module named|cannot open shared object file"),
-    ("missing name", r"AttributeError|cannot import name|NameError"),
-    ("wrong argument", _WRONG_ARGUMENT),
-    ("unsupported", r"NotImplementedError|UNIMPLEMENTED|not implemented|unsupported|not supported"),
-    ("out of bounds", r"IndexError|out[- ]of[- ]bounds|out of range"),
-    ("wrong type or shape", r"TypeError|ValueError|INVALID_ARGUMENT"),
-    ("compiler error", r"INTERNAL:|MosaicError|Mosaic failed|XlaRuntimeError|JaxRuntimeError"),
-)
-_INSTALL_KINDS = (
-    ("no network", r"error sending request|dns error|failed to (?:connect|lookup)|connection (?:refused|reset)"),
-    ("unresolvable", r"No solution found|unsatisfiable|no version of"),
-    (
-        "build failure",
-        r"Failed to build|build backend|no matching wheel|doesn't have a (?:source distribution or )?wheel",
-    ),
-    ("differs from lock", r"\block\b"),
-)
-_BY_OUTCOME = {
-    Outcome.CRASHED: "crash",
-    Outcome.HUNG: "time limit",
-    Outcome.OUT_OF_MEMORY: "memory limit",
-}
 _NOT_OF_THE_CELL = {  # kinds whose suspect their text alone decides
-    "pins mismatch": Suspect.PINS,
+    PINS_MISMATCH: Suspect.PINS,
     "device busy": Suspect.MACHINE,
     "no network": Suspect.MACHINE,
 }
@@ -105,40 +80,35 @@ def judge(view: View) -> Verdict:
         _summary(view, reading, who),
         kind=reading.kind,
         suspect=who,
-        where=_fault(view.candidate).where,
+        where=fault_of(view.candidate).where,
     )
 
 
 def read(observation: Observation, environment: Environment | None) -> Reading:
     """What the fault of `observation` is, in the light of the packages that were installed."""
-    fault = _fault(observation)
-    kind = kind_of(observation)
+    fault, kind = fault_of(observation), kind_of(observation)
     missing = missing_name(fault)
+    if kind == PINS_MISMATCH:
+        return Reading(kind, pins_sentence(observation, environment), missing)
     if kind == "missing dependency" and missing:
         return _missing_module(fault, missing, environment)
     if kind == "missing name" and missing:
-        return Reading(kind, f"{one_line(missing)} is not there: {_quote(fault)}", missing)
-    return Reading(kind, _HAPPENED.get(kind, _quote)(fault), missing)
+        what = name_sentence(fault, environment) or f"{one_line(missing)} is not there: {quote(fault)}"
+        return Reading(kind, what, missing)
+    return Reading(kind, _happened(kind, fault, observation, environment), missing)
 
 
-def kind_of(observation: Observation) -> str:
-    """The class of a fault, in the few words that verdicts use."""
-    fault = _fault(observation)
-    said = f"{fault.kind}: {fault.message}"
-    if observation.outcome is Outcome.CRASHED:
-        # An aborting compiler leaves its reason in the log alone.
-        return "pins mismatch" if _matches(_PINS_MISMATCH, said + observation.log_tail) else "crash"
-    if observation.outcome in _BY_OUTCOME:
-        return _BY_OUTCOME[observation.outcome]
-    kinds, otherwise = (
-        (_INSTALL_KINDS, "not installed") if observation.cell.check is Check.INSTALL else (_KINDS, "error")
-    )
-    return next((kind for kind, pattern in kinds if _matches(pattern, said)), otherwise)
-
-
-def _fault(observation: Observation) -> Fault:
-    """What went wrong; where a callback raised it, what the callback raised."""
-    return unwrapped(observation.fault or Fault(kind=observation.outcome.value, message=""))
+def _happened(kind: str, fault: Fault, observation: Observation, environment: Environment | None) -> str:
+    """One sentence for a kernel's author."""
+    if kind == "crash":
+        return died(fault, observation.log_tail)
+    if kind == "wrong argument":
+        return argument_sentence(fault, environment) or quote(fault)
+    if kind == "unsupported":
+        return unsupported(
+            fault, observation.cell.target.removeprefix("tpu:") if ":" in observation.cell.target else ""
+        )
+    return _HAPPENED.get(kind, quote)(fault)
 
 
 def missing_name(fault: Fault) -> str | None:
@@ -230,6 +200,8 @@ def _missing_module(fault: Fault, module: str, environment: Environment | None) 
     installed = {package.name: package.version for package in environment.packages} if environment else {}
     provider = _PROVIDED_BY.get(top, normalised(top))
     if provider in installed:
+        if told := name_sentence(fault, environment):
+            return Reading("missing name", told, module)
         what = f"module {one_line(module)} is missing from {provider} {installed[provider]}"
         return Reading("missing name", what, module)
     parts = [f"module {one_line(module)} is missing", _imported_by(fault, top, installed)]
@@ -246,31 +218,11 @@ def _imported_by(fault: Fault, top: str, installed: dict[str, str]) -> str | Non
     return f"{name} {version} imports it" if version else f"{name} imports it"
 
 
-def _quote(fault: Fault) -> str:
-    """The error in its own words: class and the message's beginning."""
-    return one_line(f"{fault.kind}: {fault.message}" if fault.message.strip() else fault.kind, 220)
-
-
-def _vmem(fault: Fault) -> str:
-    """The size and the limit, where the compiler names them."""
-    found = re.search(r"size (\S+) and limit (\S+) exceeded scoped vmem", fault.message)
-    return f"it needs {found[1]} of scoped VMEM, the limit is {found[2]}" if found else _quote(fault)
-
-
-def _hbm(fault: Fault) -> str:
-    found = re.search(r"\(([\d.]+\w+)\) exceeds available HBM \(([\d.]+\w+)\)", fault.message)
-    return f"it needs {found[1]} of HBM, the device has {found[2]}" if found else _quote(fault)
-
-
 _HAPPENED: dict[str, Callable[[Fault], str]] = {
-    "crash": lambda fault: f"its process died: {_quote(fault)}",
-    "time limit": lambda fault: f"it was stopped at the time limit: {_quote(fault)}",
-    "memory limit": lambda fault: f"it was stopped at the memory limit: {_quote(fault)}",
-    "out of VMEM": _vmem,
-    "out of HBM": _hbm,
-    "pins mismatch": lambda fault: f"its versions do not fit together: {_quote(fault)}",
+    "time limit": lambda fault: f"it was stopped at the time limit: {quote(fault)}",
+    "memory limit": lambda fault: f"it was stopped at the memory limit: {quote(fault)}",
+    "out of VMEM": exhausted.vmem,
+    "out of SMEM": exhausted.smem,
+    "out of HBM": exhausted.hbm,
+    "layout or alignment": layout,
 }
-
-
-def _matches(pattern: str, text: str) -> bool:
-    return re.search(pattern, text, re.IGNORECASE | re.DOTALL) is not None
