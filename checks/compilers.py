@@ -44,6 +44,7 @@ class Compilers:
         """The answer to `import`, `lower` or `compile`; with a fault, whether a trivial kernel has it as well."""
         observed = self._plain.ask(cell.number)
         if observed.outcome in _FAULTS and cell.target.startswith("tpu:"):
+            self._plain.end()  # after one error libtpu may die over the next program (0.0.20 under jax 0.8.3)
             return replace(observed, data={**observed.data, "toolchain": self._toolchain(cell.target)})
         return observed
 
@@ -74,8 +75,8 @@ class Compilers:
     def _toolchain(self, target: str) -> dict[str, Any]:
         if target not in self._fits:
             found = self._plain.ask({"toolchain": target})
-            lost = {"fits": False, "error": f"the compiler died: {found.fault.kind}"} if found.fault else {}
-            self._fits[target] = {**found.data, **lost}
+            died = {"fits": False, "error": f"the compiler died: {found.fault.kind}"} if found.fault else {}
+            self._fits[target] = {**toolchain.versions(), **found.data, **died}
         return self._fits[target]
 
     def _answer(self, question: Any) -> Observed:

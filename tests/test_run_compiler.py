@@ -207,3 +207,39 @@ def test_nothing_is_left_in_the_temporary_folder(ran: tuple[Results, Path]) -> N
     _, temporary = ran
     left = [str(path.relative_to(temporary)) for path in temporary.rglob("*") if path.is_file()]
     assert not left
+
+
+@pytest.fixture(scope="module")
+def out_of_step(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """A libtpu that is older than its jax, beside one that is newer; two kernels, two generations."""
+    project = Project(tmp_path_factory.mktemp("pins"))
+    pins = {"older": "libtpu==0.0.20", "newer": "libtpu==0.0.42.1"}
+    tables = [
+        f'[pins.{name}]\nrequirements = ["jax==0.8.3", "{libtpu}"]\npython = "3.11"\n' for name, libtpu in pins.items()
+    ]
+    kernels = [
+        f'[[kernel]]\nname = "{name}"\ncustom = "quirks:{name}"\nnative = "quirks:native"\npath = "."\n'
+        f'[[kernel.case]]\nname = "small"\nargs = ["f32[256,512]"]\n'
+        for name in ("own_limit", "asks_for_properties")
+    ]
+    head = (
+        '[watchdog]\ntargets = ["tpu:v5e", "tpu:v6e"]\nbaseline = "newer"\nchecks = ["install", "lower", "compile"]\n'
+    )
+    project.write("watchdog.toml", head + "\n".join([*tables, *kernels]))
+    project.write("quirks.py", MODULE)
+    project.watchdog("run", "--implementation", "custom")
+    return project.results()
+
+
+def test_pins_out_of_step_are_one_finding(out_of_step: Results) -> None:
+    """Whatever the compiler says of it, and for however many kernels: told once, of the pins, with the versions."""
+    (finding,) = (one for one in out_of_step.verdicts if one.status is Status.REGRESSED)
+    assert (finding.cell.check, finding.cell.pins, finding.kind) == (Check.INSTALL, "older", "pins mismatch")
+    for part in ("libtpu 0.0.20", "jax 0.8.3", "==0.0.32.*", "own_limit"):
+        assert part in finding.summary
+
+
+def test_a_newer_compiler_fits(out_of_step: Results) -> None:
+    """A libtpu newer than its jax compiles, and nothing is said against it."""
+    newer = [one for one in out_of_step.observations if one.cell.pins == "newer" and one.cell.check is Check.COMPILE]
+    assert {one.outcome for one in newer} == {Outcome.OBSERVED}
