@@ -15,7 +15,7 @@ places = checks("places")
 
 OWN = "/srv/project/kernels/mine.py"
 JAX = "/srv/env/lib/python3.11/site-packages/jax/_src/lowering.py"
-PROBE = str(Path(places.__file__).parent / "probes" / "compile.py")
+PROBE = str(Path(str(places.__file__)).parent / "probes" / "compile.py")
 VMEM = "RESOURCE_EXHAUSTED: Allocation (size=9) would exceed memory (size=1) :: #allocation2 [shape = 'f32[64,9]{{1,0}}', space=vmem] :: {name}"
 
 

@@ -2,8 +2,8 @@
 
     python -m tests.names_table [RELEASE …]
 
-Each release is installed without an accelerator into an environment of the program's own cache and asked there. What a
-release answered is kept in `.watchdog/names-table`; releases given by name are added to those that are always asked.
+Each release is installed without an accelerator into an environment of the program's own cache and asked there; what it
+answered is kept in `.watchdog/names-table`. Asked are the releases that the table has, and those that are named.
 """
 
 from __future__ import annotations
@@ -20,16 +20,10 @@ from packaging.version import Version
 from tests.commands import ROOT
 from tests.names_table import merge
 from watchdog.environments import Built, EnvironmentCache
-from watchdog.judges.names import DATA
+from watchdog.judges.names import DATA, known
 from watchdog.pins import Lock, PinsRequest, resolve
 from watchdog.uv import Uv
 
-RELEASES = (
-    *(f"0.4.{patch}" for patch in (20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 33, 34, 35, 36, 37, 38)),
-    *("0.5.0", "0.5.1", "0.5.2", "0.5.3", "0.6.0", "0.6.1", "0.6.2", "0.7.0", "0.7.1", "0.7.2"),
-    *("0.8.0", "0.8.1", "0.8.2", "0.8.3", "0.9.0", "0.9.0.1", "0.9.1", "0.9.2", "0.10.0", "0.10.1", "0.10.2"),
-    *("0.11.0", "0.11.1", "0.11.2", "0.12.0", "0.12.0.1"),
-)
 KEPT = ROOT / ".watchdog" / "names-table"
 _WANTS_ABSL = "absl-py"  # 0.5.3 to 0.6.1 and 0.9.2 do not say that Pallas needs it
 _OLD_NUMPY = ("numpy<2", "scipy<1.13")  # before 0.4.26 jax was built against the former
@@ -43,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     KEPT.mkdir(parents=True, exist_ok=True)
     uv = Uv.found()
     cache = EnvironmentCache(uv=uv)
-    answers = [_answer(release, cache, uv) for release in dict.fromkeys((*RELEASES, *arguments))]
+    answers = [_answer(release, cache, uv) for release in dict.fromkeys((*known().releases, *arguments))]
     DATA.write_text(_text(merge.table(answers)), encoding="utf-8")
     sys.stderr.write(f"wrote {DATA}: {DATA.stat().st_size:,} B\n")
     return 0

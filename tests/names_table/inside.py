@@ -2,8 +2,8 @@
 
 The answer: `modules` (module → its names), `parameters` (callable → its parameters' names), `objects` (for each name
 that is a function, a class or another object of jax's own: a number, the same for the same object), `definitions`
-(name → where jax itself defines it), `deprecated` (name → what jax says of it) and `removed` (the same, of names that
-are no longer there).
+(name → where jax itself defines it), `deprecated` (name → what jax says of it), `removed` (the same, of names that
+are no longer there) and `unread` (modules whose names nobody read).
 """
 
 from __future__ import annotations
@@ -39,12 +39,14 @@ def main() -> None:
     warnings.simplefilter("ignore")
     import jax  # noqa: PLC0415  # warnings are off by now
 
-    answer: dict[str, Any] = {"release": jax.__version__}
+    answer: dict[str, Any] = {"release": jax.__version__, "unread": [*LEFT_OUT]}
     for kind in ("modules", "parameters", "objects", "definitions", "deprecated", "removed"):
         answer[kind] = {}
     for name in public_modules(jax):
-        with contextlib.suppress(BaseException):  # a module that wants more than these requirements is not there
+        try:
             _tell(answer, name, importlib.import_module(name))
+        except BaseException:  # noqa: BLE001  # it wants more than these requirements
+            answer["unread"].append(name)
     with contextlib.suppress(ImportError, AttributeError):
         answer["modules"]["jax.Array"] = _members(importlib.import_module("jax._src.array").ArrayImpl)
     Path(sys.argv[1]).write_text(json.dumps(answer), encoding="utf-8")  # some modules print when they are imported
@@ -77,10 +79,9 @@ def _tell(answer: dict[str, Any], name: str, module: types.ModuleType) -> None:
         if message:
             answer["deprecated"][path] = message
         value = getattr(module, attribute)
-        if _is_foreign(value):
-            continue
         names.append(attribute)
-        _tell_of_value(answer, path, value)
+        if not _is_foreign(value):
+            _tell_of_value(answer, path, value)
     answer["modules"][name] = names
 
 
@@ -122,7 +123,7 @@ def _is_deprecation(key: Any, entry: Any) -> bool:
 
 
 def _is_foreign(value: Any) -> bool:
-    """Whether it came into the module from elsewhere than jax: a module of Python's own, `partial`, a future."""
+    """Whether it came into the module from elsewhere than jax: then its other names are not jax's."""
     if isinstance(value, types.ModuleType):
         return not value.__name__.startswith("jax") or "._" in value.__name__
     owner = getattr(value, "__module__", None)

@@ -53,6 +53,7 @@ def table(answers: Sequence[Answer]) -> dict[str, Any]:
     use = {name: found for name in sorted(gone) if (found := _advised(name, answers, present))}
     return {
         "releases": [answer["release"] for answer in answers],
+        "unread": sorted({module for answer in answers for module in answer["unread"]}),
         "names": _by_module(present),
         "deprecated": _first_deprecated(answers),
         "parameters": _by_runs(_parameters(answers)),

@@ -32,6 +32,7 @@ _HBM = (
 )
 _LARGEST = re.compile(r"1\. Size: ([\d.]+\w+)(?P<more>.*?)(?:\n\s*=====|\n\s*2\. Size|\Z)", re.DOTALL)
 _OPERATOR = re.compile(r'op_name="([^"]+)"')
+_LABEL = re.compile(r"XLA label: ([\w.-]+) =")
 _LISTED_SHAPE = re.compile(r"Shape: ([^{\s]+)")
 _UNITS = {"K": "KiB", "M": "MiB", "G": "GiB", "T": "TiB", "B": "B"}
 _SPACES = {"vmem": "VMEM", "smem": "SMEM", "sflag": "memory for semaphores", "hbm": "HBM"}
@@ -77,7 +78,7 @@ def _allocated(fault: Fault) -> str:
     of = f" {shape[1]}" if shape and not shape[1].startswith("u8[") else ""
     if window := _WINDOW.search(fault.message):
         return f"the window of {window[1]} {window[2]}, {window[3]}{_within(fault)},"
-    said = tag[1] if tag else ""
+    said = re.sub(r"@\{[\d,]*\}", "", tag[1]) if tag else ""
     if said.startswith("operand span"):
         number = re.search(r"operand (\d+)", said)
         return f"the window of operand {number[1]}" if number else "the window of an operand"
@@ -85,7 +86,7 @@ def _allocated(fault: Fault) -> str:
         return f"the prefetched scalar operand {said.rpartition(' ')[2]}"
     if said.startswith("scratch operand"):
         return f"the scratch buffer{of}"
-    return one_line(f"{said or 'one allocation'}{of}")
+    return one_line(f"{f'the {said}' if said else 'one allocation'}{of}")
 
 
 def _within(fault: Fault) -> str:
@@ -97,7 +98,8 @@ def _largest(fault: Fault) -> str | None:
     found = _LARGEST.search(fault.message)
     if found is None:
         return None
-    operator, shape = _OPERATOR.search(found["more"]), _LISTED_SHAPE.search(found["more"])
+    operator = _OPERATOR.search(found["more"]) or _LABEL.search(found["more"])
+    shape = _LISTED_SHAPE.search(found["more"])
     made = f" by {one_line(operator[1])}" if operator else ""
     return f"the largest allocation is {_size(found[1])}{f' for {one_line(shape[1])}' if shape else ''}{made}"
 

@@ -28,6 +28,7 @@ _VERSIONS_MAY_NOT_FIT = (
     r"(?:unregistered|unknown|unsupported|parse)[^\n]{0,80}\bsdy\b",
     r"\bsdy\b[^\n]{0,80}(?:unregistered|unknown|unsupported|parse|bytecode)",
     r"(?:pars(?:e|ing)|convert)[^\n]{0,80}(?:backend.config|JSON)",
+    r"Failed to retrieve the config\.",
     r"partially initialized module 'jax\b",
 )
 _WRONG_ARGUMENT = (

@@ -13,14 +13,15 @@ from watchdog.judges.names import History, Names
 from watchdog.judges.wording import one_line, sentence
 from watchdog.model import Environment, Fault
 
-_OF_A_MODULE = re.compile(r"module '(jax[\w.]*)' has no attribute '(\w+)'")
-_IMPORTED = re.compile(r"cannot import name '(\w+)' from '(jax[\w.]*)'")
+_OF_A_MODULE = re.compile(r"module '(jax(?:\.[\w.]+)?)' has no attribute '(\w+)'")
+_IMPORTED = re.compile(r"cannot import name '(\w+)' from '(jax(?:\.[\w.]+)?)'")
 _MODULE = re.compile(r"No module named '(jax\.[\w.]+)'")
 _SAID_BY_JAX = re.compile(r"\A((?:jax|jnp|pl|pltpu)\.[\w.]*\w) (?:was|is) (?:removed|deprecated)")
 _OF_A_CLASS = re.compile(r"type object '(\w+)' has no attribute '(\w+)'")
 _OF_AN_ARRAY = re.compile(r"'?(?:\w*Tracer|ArrayImpl)'?(?: object)? has no attribute '?(\w+)")
 _ARGUMENT = re.compile(r"(?:\A|[\s.])(\w+)(?:\.__(?:init|new)__)?\(\) got an unexpected keyword argument '(\w+)'")
 _PALLAS = ("jax.experimental.pallas.tpu", "jax.experimental.pallas")
+_UNMISTAKABLE = (*_PALLAS, "jax")
 _SIMILAR = 0.75
 
 
@@ -30,7 +31,7 @@ def name_sentence(fault: Fault, environment: Environment | None) -> str | None:
     if release is None or name is None:
         return None
     history = table.history(name, release)
-    if history is not None and history.has:  # it should be there: the environment is not what it seems
+    if (history is None and not table.would_know(name)) or (history is not None and history.has):
         return None
     asked = f"{one_line(names.short(name))} is not in jax {release}"
     if history is None:
@@ -54,6 +55,8 @@ def argument_sentence(fault: Fault, environment: Environment | None) -> str | No
     asked = f"{_spelled(owner)} has no argument {one_line(argument)} in jax {release}"
     if history := table.parameter_history(owner, argument, release):
         return f"{asked}: {_when(history)}"
+    if owner.partition("@")[2].rpartition(".")[0] not in _UNMISTAKABLE:  # a user's function may have that name as well
+        return None
     others = [_spelled(other) for other in owners if other not in lacking]
     similar = difflib.get_close_matches(argument, table.parameters_in(owner, release), 1, _SIMILAR)
     return sentence(

@@ -1,7 +1,7 @@
 """The names of jax, and which releases have them: read from a table that the releases themselves made.
 
 `make names-table` makes it (`tests/names_table`). In `names.json` releases have numbers, and a run of them is written
-`12-26`; several are joined with commas. `names` gives by module and runs the names in it, `parameters` by callable and
+`12-26`; several are joined with commas. `unread` are modules whose names nobody read. `names` gives by module and runs the names in it, `parameters` by callable and
 runs its parameters (a callable's key is its name in errors, `@`, its full name), `deprecated` by number the names that
 this release was the first to call deprecated, `now` other names of what an old one stood for, `use` what jax's own
 message advises instead, and `said` its message where it advises no name.
@@ -42,6 +42,7 @@ class Names:
     """The table."""
 
     releases: tuple[str, ...]
+    unread: tuple[str, ...]
     names: Mapping[str, tuple[Run, ...]]
     parameters: Mapping[str, Mapping[str, tuple[Run, ...]]]
     deprecated: Mapping[str, int]
@@ -56,6 +57,13 @@ class Names:
     def history(self, name: str, release: str) -> History | None:
         """When `name` was there; None when no known release has it."""
         return self._history(self.names.get(name, ()), release, self.deprecated.get(name))
+
+    def would_know(self, name: str) -> bool:
+        """Whether a name that the table lacks was in none of its releases: public, and of a module that was read."""
+        module = name.rpartition(".")[0]
+        private = any(part.startswith("_") for part in name.split("."))
+        unread = any(f"{name}.".startswith(f"{one}.") for one in self.unread)
+        return module in self.names and not private and not unread
 
     def parameter_history(self, key: str, parameter: str, release: str) -> History | None:
         """The same for a parameter of a callable of the table."""
@@ -151,6 +159,7 @@ def known() -> Names:
     held = json.loads(DATA.read_text(encoding="utf-8"))
     return Names(
         releases=tuple(held["releases"]),
+        unread=tuple(held["unread"]),
         names={
             f"{module}.{name}" if module else name: _runs(runs)
             for module, by_runs in held["names"].items()
