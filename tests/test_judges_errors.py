@@ -117,6 +117,20 @@ def test_the_class_of_the_exception_does_not_decide() -> None:
             "Pallas cannot lower sort into a TPU kernel for v5e; compute it outside the kernel or from other operations",
         ),
         (one("dot_int8", "0.9.2", "v4"), "v4 has no matrix product of int8; cast to bfloat16 or float32 first"),
+        (
+            one("dot_uint8", "0.9.2"),
+            (
+                "TPU kernels have no matrix product of uint8, for they take all integers as signed; "
+                "cast to a signed type first"
+            ),
+        ),
+        (
+            one("store_of_another_shape", "0.5.3"),
+            (
+                "ValueError: Invalid shape for `swap`. Ref shape: (256, 256). Expected shape: (256, 256). "
+                "Value shape: (8, 256)."
+            ),
+        ),
         (one("add_int8", "0.10.2"), "v5e has no arith.addi for int8; cast to a wider type first"),
         (one("add_float16", "0.12.0"), "TPU kernels have no float16; use bfloat16 or float32"),
         (
@@ -219,6 +233,22 @@ def test_a_trivial_kernel_that_compiles_clears_the_pins(message: str) -> None:
     assert faults.kind_of(observation(entry, toolchain={"fits": True})) != "pins mismatch"
     certain = one("nothing_wrong", "0.8.3", libtpu="0.0.20")
     assert faults.kind_of(observation(certain, toolchain={"fits": True})) == "pins mismatch"
+
+
+@pytest.mark.parametrize(
+    ("target", "helps"),
+    [
+        ("tpu:v5e", "smaller blocks or a higher vmem_limit_bytes help"),  # it has 128 MiB
+        ("tpu:v4", "smaller blocks help (v4 has no more than 16 MiB)"),
+        ("host", "smaller blocks help, or a higher vmem_limit_bytes where the device has more"),
+    ],
+)
+def test_a_higher_limit_is_advised_where_it_helps(target: str, helps: str) -> None:
+    """No limit makes room that the generation lacks."""
+    observed = observation(one("huge_blocks", "0.12.0"))
+    cell = replace(observed.cell, target=target)
+    told = faults.read(replace(observed, cell=cell), None).what
+    assert told == f"it needs 22 MiB of scoped VMEM, the limit is 16 MiB; {helps}"
 
 
 def test_a_log_without_a_reason() -> None:

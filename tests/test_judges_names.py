@@ -52,7 +52,7 @@ def test_the_table_is_small_and_knows_the_promised_releases() -> None:
             "0.9.2",
             (
                 "pl.load is not in jax 0.9.2: removed in 0.9.0 (deprecated from 0.7.1); jax says: pl.load is deprecated, "
-                "use ``ref[idx]`` or a backend-specific loading API instead."
+                "use ``ref[idx]`` or a backend-specific loading API instead"
             ),
         ),
         (

@@ -34,17 +34,29 @@ _LARGEST = re.compile(r"1\. Size: ([\d.]+\w+)(?P<more>.*?)(?:\n\s*=====|\n\s*2\.
 _OPERATOR = re.compile(r'op_name="([^"]+)"')
 _LABEL = re.compile(r"XLA label: ([\w.-]+) =")
 _LISTED_SHAPE = re.compile(r"Shape: ([^{\s]+)")
+_COUNT = re.compile(r"([\d.]+)([KMGTB]?)B?")
 _UNITS = {"K": "KiB", "M": "MiB", "G": "GiB", "T": "TiB", "B": "B"}
 _SPACES = {"vmem": "VMEM", "smem": "SMEM", "sflag": "memory for semaphores", "hbm": "HBM"}
+# All the VMEM of a core in bytes, as its compilers say when a single allocation exceeds it.
+_VMEM = {
+    generation: mebibytes * 2**20
+    for generation, mebibytes in {"v3": 16, "v4": 16, "v5e": 128, "v5p": 64, "v6e": 128, "tpu7x": 64}.items()
+}
 _SPACE = re.compile(r"space=(\w+)")
 
 
-def vmem(fault: Fault) -> str:
-    """What needs how much VMEM. `vmem_limit_bytes` moves the scoped limit; a whole memory has none to move."""
-    if scoped := _SCOPED.search(fault.message):
-        needs = f"it needs {_size(scoped[1])} of scoped VMEM, the limit is {_size(scoped[2])}"
-        return sentence([needs, "smaller blocks or a higher vmem_limit_bytes help"])
-    return _one_allocation(fault, "smaller blocks help")
+def vmem(fault: Fault, generation: str) -> str:
+    """What needs how much VMEM. `vmem_limit_bytes` moves the scoped limit, as far as the generation has more."""
+    scoped = _SCOPED.search(fault.message)
+    if scoped is None:
+        return _one_allocation(fault, "smaller blocks help")
+    needs = f"it needs {_size(scoped[1])} of scoped VMEM, the limit is {_size(scoped[2])}"
+    has = _VMEM.get(generation)
+    if has is None:
+        return sentence([needs, "smaller blocks help, or a higher vmem_limit_bytes where the device has more"])
+    if has < _bytes(scoped[1]):
+        return sentence([needs, f"smaller blocks help ({generation} has no more than {bytes_text(has)})"])
+    return sentence([needs, "smaller blocks or a higher vmem_limit_bytes help"])
 
 
 def smem(fault: Fault) -> str:
@@ -106,7 +118,12 @@ def _largest(fault: Fault) -> str | None:
 
 def _size(text: str) -> str:
     """The compiler's `22.00M` as `22 MiB`, its `512.0K` as `512 KiB`."""
-    match = re.fullmatch(r"([\d.]+)([KMGTB]?)B?", text)
+    match = _COUNT.fullmatch(text)
     if match is None:
         return one_line(text)
     return f"{float(match[1]):g} {_UNITS[match[2] or 'B']}"
+
+
+def _bytes(text: str) -> float:
+    match = _COUNT.fullmatch(text)
+    return float(match[1]) * 1024 ** ("BKMGT".index(match[2] or "B")) if match else 0.0

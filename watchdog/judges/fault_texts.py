@@ -24,6 +24,7 @@ _AROUND = tuple(
         r"^(?:[A-Z_]+: )*Mosaic failed to compile TPU kernel(?: with MLIR module name `[^`]*` HLO name `[^`]*`)?: ",
         r"^(?:INTERNAL|INVALID_ARGUMENT|UNKNOWN|UNIMPLEMENTED|RESOURCE_EXHAUSTED|NOT_FOUND): ",
         r"\bE\d{4}: \w+:\s*",  # E2003: CompileTimeMosaicUnprovenMemoryAccessAlignment:, from 0.9.1 on
+        r"\s*Transforms: \(.*\)\.",
         r"It should not be possible to run out of scoped vmem -.*",
     )
 )

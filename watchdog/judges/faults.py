@@ -105,10 +105,16 @@ def _happened(kind: str, fault: Fault, observation: Observation, environment: En
     if kind == "wrong argument":
         return argument_sentence(fault, environment) or quote(fault)
     if kind == "unsupported":
-        return unsupported(
-            fault, observation.cell.target.removeprefix("tpu:") if ":" in observation.cell.target else ""
-        )
+        return unsupported(fault, _generation(observation))
+    if kind == "out of VMEM":
+        return exhausted.vmem(fault, _generation(observation))
     return _HAPPENED.get(kind, quote)(fault)
+
+
+def _generation(observation: Observation) -> str:
+    """The TPU's generation; empty where the target does not say it."""
+    _, named, generation = observation.cell.target.partition("tpu:")
+    return generation if named else ""
 
 
 def missing_name(fault: Fault) -> str | None:
@@ -221,7 +227,6 @@ def _imported_by(fault: Fault, top: str, installed: dict[str, str]) -> str | Non
 _HAPPENED: dict[str, Callable[[Fault], str]] = {
     "time limit": lambda fault: f"it was stopped at the time limit: {quote(fault)}",
     "memory limit": lambda fault: f"it was stopped at the memory limit: {quote(fault)}",
-    "out of VMEM": exhausted.vmem,
     "out of SMEM": exhausted.smem,
     "out of HBM": exhausted.hbm,
     "layout or alignment": layout,

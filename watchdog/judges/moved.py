@@ -107,7 +107,7 @@ def _instead(table: Names, name: str, release: str, history: History) -> str | N
         return f"the name there is {spelled}" if history.added else f"today's name is {spelled}"
     if other := table.instead_in(name, release):
         return f"jax says to use {names.short(other)}"
-    return f"jax says: {one_line(table.said[name])}" if name in table.said else None
+    return f"jax says: {one_line(table.said[name]).rstrip('.')}" if name in table.said else None
 
 
 def _similar_name(table: Names, name: str, release: str) -> str | None:

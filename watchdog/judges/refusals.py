@@ -12,6 +12,7 @@ from watchdog.judges.wording import one_line, sentence
 from watchdog.model import Fault
 
 _PRIMITIVE = re.compile(r"Unimplemented primitive in Pallas (?:TPU )?lowering(?: for [\w.]+)?: (\w+)")
+_UNSIGNED = re.compile(r"Unsigned integer dtype (\w+) is not supported for dot_general")
 _LEGALIZE = re.compile(r"failed to legalize operation '([\w.]+)'")
 _MATMUL = re.compile(
     r"matmul|matrix multiplication|lhs/rhs type|required instructions|float acc with int lhs", re.IGNORECASE
@@ -37,6 +38,8 @@ def unsupported(fault: Fault, generation: str) -> str:
     where = f" for {generation}" if generation else ""
     if primitive := _PRIMITIVE.search(text):
         return f"Pallas cannot lower {primitive[1]} into a TPU kernel{where}; compute it outside the kernel or from other operations"
+    if unsigned := _UNSIGNED.search(text):
+        return f"TPU kernels have no matrix product of {unsigned[1]}, for they take all integers as signed; cast to a signed type first"
     if "acc to be 32-bit" in text:
         return "a matrix product accumulates in 32 bits; ask for preferred_element_type float32 or int32, and cast after it"
     if _FLOAT16.search(fault.message) and ("Unsupported type" in text or "Invalid vector type" in text):
