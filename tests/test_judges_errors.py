@@ -20,7 +20,7 @@ VERSIONS = ("jax", "jaxlib", "libtpu")
 def observation(entry: dict[str, Any], **data: Any) -> Observation:
     check = Check.COMPILE if entry["stage"] == "compile" else Check.LOWER
     cell = Cell("k", "custom", "small", "p", f"tpu:{entry['generations'][0]}", check)
-    fault = Fault(entry["class"], entry["message"], entry["where"], missing=entry["missing"])
+    fault = Fault(entry["class"], entry["message"], missing=entry["missing"])
     return Observation(cell, Outcome(entry["outcome"]), fault=fault, data=data, log_tail=entry.get("log", ""))
 
 

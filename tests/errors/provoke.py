@@ -79,7 +79,7 @@ def _write(entry: dict[str, Any]) -> None:
 
 
 def _described(fault: Any) -> dict[str, Any]:
-    return {"class": fault.kind, "message": fault.message[:_MESSAGE], "where": fault.where, "missing": fault.missing}
+    return {"class": fault.kind, "message": fault.message[:_MESSAGE], "missing": fault.missing}
 
 
 def _answer(question: Any) -> Any:
