@@ -200,6 +200,24 @@ def test_what_a_callback_raised(frames: str, raised: str, kind: str, quoted: str
     assert "imports it" not in verdict.summary
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("INTERNAL: CpuCallback error: Traceback", ""),  # jax 0.5.3
+        (
+            "INTERNAL: CpuCallback error calling callback: Traceback",
+            "\n=== Source Location Trace: === \nxla/ffi.cc:170\n",
+        ),
+    ],
+)
+def test_what_a_callback_raised_in_older_and_newer_releases(before: str, after: str) -> None:
+    """The exception is found with the beginning of jax 0.5.3, and above the compiler's files of jax 0.12."""
+    told = CALLBACK.format(frames=_MINE, raised="KeyError").partition(" Traceback")[2]
+    verdict = verdict_of(seen(NEW, Fault("XlaRuntimeError", f"{before}{told}{after}"), check=Check.NUMERICS))
+    assert verdict.where == "mine.py:4"
+    assert verdict.summary.endswith(": KeyError")
+
+
 def test_a_callback_that_calls_another() -> None:
     """Of several tracebacks in one message the innermost exception is the fault."""
     inner = CALLBACK.format(frames=_MINE, raised="IndexError: 9")

@@ -1,6 +1,7 @@
 """What a callback raised, taken out of jax's own error: that has a whole traceback for its message.
 
-The same for pure_callback and io_callback, seen under jax 0.8.3 to 0.10.2:
+The same for pure_callback and io_callback, seen under jax 0.5.3 (where "calling callback" is missing) to 0.12.0 (where
+the compiler's own files may follow):
 
     JaxRuntimeError: INTERNAL: CpuCallback error calling callback: Traceback (most recent call last):
       File "/srv/env/lib/python3.11/site-packages/jax/_src/callback.py", line 71, in __call__
@@ -13,6 +14,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from watchdog.judges.fault_texts import without_trace
 from watchdog.judges.places import is_library, within
 from watchdog.model import Fault
 
@@ -28,7 +30,7 @@ def unwrapped(fault: Fault) -> Fault:
     """The exception at the end of the traceback that is `fault`'s message; `fault` itself where there is none."""
     if not _WRAPPED.match(fault.message):
         return fault
-    _, _, told = fault.message.rpartition(_TRACEBACK)  # the last one: a callback may call another
+    _, _, told = without_trace(fault.message).rpartition(_TRACEBACK)  # the last one: a callback may call another
     frames = _FRAMES.match(told)
     raised = _RAISED.fullmatch(told[frames.end() :].rstrip()) if frames else None
     if frames is None or raised is None:

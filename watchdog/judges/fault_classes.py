@@ -18,13 +18,13 @@ _VERSIONS_DO_NOT_FIT = (
     r"Failed to deserialize the Mosaic module",
     r"version incompatibility between the Mosaic kernel and the compiler",
     r"Failed to parse using StableHLO",
-    r"StableHLO[^\n]{0,80}\bversion",
     r"incompatible (?:jaxlib|libtpu|PJRT)",
     r"jaxlib (?:is )?version [^\n]{0,80}(?:newer|older|incompatible|requires)",
     r"jax requires jaxlib",
 )
 # What mostly means it, and is something else where the same pins compile a trivial kernel.
 _VERSIONS_MAY_NOT_FIT = (
+    r"StableHLO[^\n]{0,80}\bversion",
     r"(?:unregistered|unknown|unsupported|parse)[^\n]{0,80}\bsdy\b",
     r"\bsdy\b[^\n]{0,80}(?:unregistered|unknown|unsupported|parse|bytecode)",
     r"(?:pars(?:e|ing)|convert)[^\n]{0,80}(?:backend.config|JSON)",

@@ -40,9 +40,14 @@ _ELEMENT = re.compile(r"vector<(?:\d+x)*([a-zA-Z]\w*)>")
 _TYPES = {"f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2", "bf16": "bfloat16", "f16": "float16", "i1": "bool"}
 
 
+def without_trace(text: str) -> str:
+    """A text without the list of the compiler's own files below it."""
+    return _TRACE.sub("", text)
+
+
 def head(fault: Fault) -> str:
     """What was refused, with its codes and without the text of the operation below it."""
-    return _BELOW.split(_TRACE.sub("", fault.message), maxsplit=1)[0].strip()
+    return _BELOW.split(without_trace(fault.message), maxsplit=1)[0].strip()
 
 
 def essence(fault: Fault) -> str:
