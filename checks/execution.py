@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
-from . import artefacts, pallas
+from . import artefacts, pallas, tpu_interpreter
 from .faults import NotHereError, StageError, at
 from .subject import Subject
 
@@ -23,6 +23,8 @@ class Execution:
     mode: str
     interpreter: Any = None
     note: str | None = None
+    cores: int = 1
+    watch: tpu_interpreter.Watch = field(default_factory=tpu_interpreter.Watch)
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -32,39 +34,60 @@ class Execution:
         if self.interpreter is None:
             yield
             return
-        with pallas.interpreted(self.interpreter), jax.default_device(jax.devices("cpu")[0]):
+        watched = tpu_interpreter.watched(self.watch) if self.mode == pallas.TPU else nullcontext()
+        with pallas.interpreted(self.interpreter), jax.default_device(jax.devices("cpu")[0]), watched:
             yield
 
     def run(self, function: Callable[..., Any], positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Call a function once, jitted, and bring what it returns to the host.
 
         What is interpreted is compiled without optimisation: it runs once, and compiling takes most of the time.
+        Raises tpu_interpreter.LimitError for what only the interpreter cannot do.
         """
         import jax
 
-        options = None if self.interpreter is None else {"xla_backend_optimization_level": 0}
         with self.active():
-            compiled = jax.jit(function).lower(*positional, **keywords).compile(compiler_options=options)
-            return jax.device_get(jax.block_until_ready(compiled(*positional, **keywords)))
+            traced = jax.jit(function).trace(*positional, **keywords)
+            compiled = self._compiled(traced)
+
+            def call() -> Any:
+                return jax.device_get(jax.block_until_ready(compiled(*positional, **keywords)))
+
+            return tpu_interpreter.run(call, self.watch, self.mode) if self.mode == pallas.TPU else call()
+
+    def _compiled(self, traced: Any) -> Any:
+        """What can be traced and not be lowered for an interpreter is the interpreter's own limit."""
+        if self.interpreter is None:
+            return traced.lower().compile()
+        try:
+            return traced.lower().compile(compiler_options={"xla_backend_optimization_level": 0})
+        except Exception as error:
+            raise tpu_interpreter.LimitError(tpu_interpreter.limit(self.mode, error)) from error
 
 
-def strictly(subject: Subject) -> Execution:
-    """On the device, or under the strictest TPU interpreter that this release has, else the generic one."""
-    if not needs_interpreting(subject):
-        return Execution(DEVICE)
-    refuse_large(subject)
-    interpreter, missing = pallas.strict_interpreter()
-    if interpreter is None:
-        return Execution(pallas.GENERIC, interpreter=True, note=missing)
-    return Execution(pallas.TPU, interpreter=interpreter)
+def strictly(**settings: Any) -> Execution:
+    """Under the TPU interpreter, as strict as this release has it. Raises NotHereError where there is none."""
+    made = tpu_interpreter.strict(**settings)
+    return Execution(pallas.TPU, made.parameters, _lacking(made.missing), made.cores)
+
+
+def _lacking(missing: tuple[str, ...]) -> str | None:
+    import jax
+
+    return f"the TPU interpreter of jax {jax.__version__} has no setting {', '.join(missing)}" if missing else None
+
+
+def generically() -> Execution:
+    """Under the generic interpreter, which compiles the kernel's arithmetic and keeps no state."""
+    return Execution(pallas.GENERIC, interpreter=True)
 
 
 def plainly(subject: Subject) -> Execution:
-    """On the device, or under the generic interpreter, which compiles the kernel's arithmetic and keeps no state."""
+    """On the device, or under the generic interpreter."""
     if not needs_interpreting(subject):
         return Execution(DEVICE)
     refuse_large(subject)
-    return Execution(pallas.GENERIC, interpreter=True)
+    return generically()
 
 
 def needs_interpreting(subject: Subject, implementation: str | None = None) -> bool:
@@ -74,8 +97,13 @@ def needs_interpreting(subject: Subject, implementation: str | None = None) -> b
     platform = str(jax.devices()[0].platform)
     if platform == "tpu":
         return False
-    function = subject.function(implementation)
-    return pallas.is_tpu_kernel(subject.traced(None, function).jaxpr, platform)
+    return pallas.is_tpu_kernel(traced(subject, implementation).jaxpr, platform)
+
+
+def traced(subject: Subject, implementation: str | None = None) -> Any:
+    """An implementation traced on this machine, as if it were a TPU where only a TPU will do."""
+    with pallas.as_if_on_a_tpu():
+        return subject.traced(None, subject.function(implementation))
 
 
 def refuse_large(subject: Subject) -> None:
@@ -95,9 +123,9 @@ def _operations(subject: Subject) -> float | None:
     if kept.exists():
         return json.loads(kept.read_text(encoding="utf-8"))  # type: ignore[no-any-return]  # written below
     try:
-        traced = subject.traced(None, subject.function("native"))
+        native_traced = subject.traced(None, subject.function("native"))
         with at("lower"):
-            native = artefacts.flops(traced.lower())
+            native = artefacts.flops(native_traced.lower())
     except StageError:  # then native's own cells tell, and this one is tried
         native = None
     kept.write_text(json.dumps(native), encoding="utf-8")

@@ -1,14 +1,18 @@
 """Pallas calls: finding them in a program, and having them interpreted where there is no device for them.
 
-Interpreting is done from outside, so that a kernel needs no switch for it: `pallas_call` is wrapped before any
-kernel is imported, and the wrapper asks for an interpreter while one is wanted.
+Interpreting is done from outside, so that a kernel needs no switch for it. Every kernel, however it was called
+(`pallas_call`, `kernel`, `core_map`) and wherever the name was imported from, ends in a primitive that is told whether to
+interpret; the primitives are told here.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 _wanted: list[Any] = []  # the interpreter asked for now, innermost last
@@ -16,9 +20,17 @@ _wanted: list[Any] = []  # the interpreter asked for now, innermost last
 GENERIC = "generic interpreter"
 TPU = "tpu interpreter"
 
+_CALLS = ("pallas_call", "core_map", "mpmd_map")  # names of primitives that hold a kernel
+_PRIMITIVES = (  # where they live, in all releases from 0.5.3 to 0.12.0; core_map_p and mpmd_map_p in some
+    ("jax._src.pallas.pallas_call", "pallas_call_p"),
+    ("jax._src.pallas.core", "core_map_p"),
+    ("jax._src.pallas.mpmd", "mpmd_map_p"),
+)
+_MARK = "__wrapped_by_checks__"
+
 
 def wrap_pallas_call() -> None:
-    """Have every `pallas_call` made from now on obey `interpreted`. Called once, before a kernel is imported.
+    """Have every kernel called from now on obey `interpreted`. Called once, before a kernel is imported.
 
     Does nothing where Pallas cannot be imported; then the kernel's own import says so.
     """
@@ -26,23 +38,38 @@ def wrap_pallas_call() -> None:
         import jax.experimental.pallas as pl
     except ImportError:
         return
-    original = pl.pallas_call
-    if hasattr(original, "__wrapped_by_checks__"):
-        return
+    primitives = [found for module, name in _PRIMITIVES if (found := _attribute(module, name)) is not None]
+    for primitive in primitives:
+        if not hasattr(primitive.bind, _MARK):
+            primitive.bind = _obedient(primitive.bind)
+    if not primitives and not hasattr(pl.pallas_call, _MARK):  # a release that keeps its primitives elsewhere
+        pl.pallas_call = _obedient(pl.pallas_call)
 
-    @functools.wraps(original)
-    def pallas_call(*args: Any, **kwargs: Any) -> Any:
+
+def _attribute(module: str, name: str) -> Any:
+    """None where this release has no such module or no such name in it."""
+    try:
+        return getattr(importlib.import_module(module), name, None)
+    except ImportError:
+        return None
+
+
+def _obedient(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The same call, told to interpret while that is wanted."""
+
+    @functools.wraps(call)
+    def obedient(*args: Any, **kwargs: Any) -> Any:
         if _wanted:
             kwargs["interpret"] = _wanted[-1]
-        return original(*args, **kwargs)
+        return call(*args, **kwargs)
 
-    pallas_call.__wrapped_by_checks__ = True  # type: ignore[attr-defined]  # a mark, so that it is wrapped once
-    pl.pallas_call = pallas_call
+    setattr(obedient, _MARK, True)
+    return obedient
 
 
 @contextmanager
 def interpreted(interpreter: Any) -> Iterator[None]:
-    """Interpret all Pallas calls traced inside, with `interpreter` (True, or the TPU interpreter's parameters).
+    """Interpret all kernels traced inside, with `interpreter` (True, or the TPU interpreter's parameters).
 
     Traces made outside are forgotten on the way in and out: jax caches them by shapes, not by our wish.
     """
@@ -51,47 +78,48 @@ def interpreted(interpreter: Any) -> Iterator[None]:
     jax.clear_caches()
     _wanted.append(interpreter)
     try:
-        yield
+        with as_if_on_a_tpu():
+            yield
     finally:
         _wanted.pop()
         jax.clear_caches()
 
 
-def strict_interpreter(**more: Any) -> tuple[Any, str | None]:
-    """The TPU interpreter's strictest parameters, or None and the reason why this release has none.
+_KINDS_ASKED_OF = (  # modules that hold, or have imported, the question which TPU this is
+    "jax._src.tpu_info",
+    "jax._src.pallas.mosaic.tpu_info",
+    "jax._src.pallas.mosaic.core",
+    "jax._src.pallas.mosaic.pipeline",
+)
+_ANSWERS: dict[str, Callable[[], Any]] = {
+    "get_device_kind": lambda: "TPU v5 lite",
+    "get_num_device_cores": lambda: 1,
+    "get_default_device": lambda: SimpleNamespace(device_kind="TPU v5 lite", num_cores=1),  # up to 0.7.1
+}
 
-    Strict is: copies happen only when waited for, fresh memory holds NaN, reading out of bounds raises.
-    `more` may ask for `detect_races` and `cores`.
-    """
+
+@contextmanager
+def as_if_on_a_tpu() -> Iterator[None]:
+    """Pallas is told that the device is a v5e. `emit_pipeline` and `get_tpu_info` refuse any but a TPU's kind."""
+    replaced: list[tuple[Any, str, Any]] = []
+    for name in _KINDS_ASKED_OF:
+        module = sys.modules.get(name)
+        for question, answer in _ANSWERS.items():
+            if (original := getattr(module, question, None)) is not None:
+                replaced.append((module, question, original))
+                setattr(module, question, answer)
     try:
-        from jax.experimental.pallas import tpu as pltpu
-    except ImportError as error:
-        return None, f"the TPU interpreter cannot be imported: {error}"
-    parameters = getattr(pltpu, "InterpretParams", None) or getattr(pltpu, "TPUInterpretParams", None)
-    if parameters is None:
-        import jax
-
-        return None, f"jax {jax.__version__} has no TPU interpreter"
-    known = _fields(parameters)
-    wanted = {"dma_execution_mode": "on_wait", "uninitialized_memory": "nan", "out_of_bounds_reads": "raise"}
-    cores = more.pop("cores", None)
-    if cores is not None:
-        names = ("num_cores_or_threads", "num_cores_or_threads_per_device", "num_cores_per_device")
-        wanted |= dict.fromkeys([name for name in names if name in known][:1], cores)
-    return parameters(**{name: value for name, value in {**wanted, **more}.items() if name in known}), None
-
-
-def _fields(parameters: Callable[..., Any]) -> set[str]:
-    import inspect
-
-    return set(inspect.signature(parameters).parameters)
+        yield
+    finally:
+        for module, question, original in replaced:
+            setattr(module, question, original)
 
 
 def calls(jaxpr: Any) -> list[Any]:
-    """Every pallas_call in a (closed) jaxpr, however deep."""
+    """Every kernel call in a (closed) jaxpr, however deep."""
     found = []
     for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
-        if equation.primitive.name == "pallas_call":
+        if equation.primitive.name in _CALLS:
             found.append(equation)
             continue
         for inner in _inner(equation.params):
@@ -107,7 +135,7 @@ def _inner(parameters: dict[str, Any]) -> Iterator[Any]:
 
 
 def is_tpu_kernel(jaxpr: Any, platform: str) -> bool:
-    """Whether a program's Pallas calls are for a TPU: all of them where the platform has no Pallas of its own (cpu)."""
+    """Whether a program's kernels are for a TPU: all of them where the platform has no Pallas of its own (cpu)."""
     found = calls(jaxpr)
     if platform == "cpu":
         return bool(found)

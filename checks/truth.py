@@ -38,6 +38,32 @@ def widen(leaf: Any) -> Any:
     return array.astype("float64") if jnp.issubdtype(array.dtype, jnp.floating) else array
 
 
+def wide(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Any array in a type that holds its values and NaN: double precision, complex where it is."""
+    return array.astype(np.complex128 if np.issubdtype(array.dtype, np.complexfloating) else np.float64)
+
+
+def differences(here: Any, there: Any) -> list[dict[str, Any]]:
+    """One entry per output: how far two outputs of the same structure are apart, and NaN that only one of them has.
+
+    Where either is no number nothing is subtracted.
+    """
+    others = leaves(there)
+    return [_difference(name, wide(one), wide(others[name])) for name, one in leaves(here).items()]
+
+
+def _difference(name: str, here: np.ndarray[Any, Any], there: np.ndarray[Any, Any]) -> dict[str, Any]:
+    both = np.isfinite(here) & np.isfinite(there)
+    apart = np.abs(here[both] - there[both])
+    return {
+        "name": name,
+        "max_abs": float(apart.max(initial=0.0)),
+        "rms": float(np.sqrt(np.mean(apart**2))) if apart.size else 0.0,
+        "nan_here": int(np.count_nonzero(np.isnan(here) & ~np.isnan(there))),
+        "nan_there": int(np.count_nonzero(np.isnan(there) & ~np.isnan(here))),
+    }
+
+
 def errors(outputs: Any, truth: Any) -> list[dict[str, Any]]:
     """One entry per output: maximum and root-mean-square absolute error, the truth's own rms, NaN and Inf counts.
 

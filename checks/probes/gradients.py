@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import execution
+from .. import pallas
 from ..differentiation import defines_none, differentiated
 from ..emit import Observed
 from ..faults import NotHereError
@@ -23,16 +23,11 @@ def probe(subject: Subject) -> Observed:
 
     positional, keywords = subject.inputs()
     arguments = differentiated(subject, positional)
-    outputs = jax.eval_shape(subject.function(), *positional, **keywords)
+    with pallas.as_if_on_a_tpu():
+        outputs = jax.eval_shape(subject.function(), *positional, **keywords)
     cotangents = _cotangents(subject, outputs)
     try:
-        return compare(
-            subject,
-            execution.strictly(subject),
-            positional,
-            keywords,
-            lambda function: _vjp(function, arguments, cotangents),
-        )
+        return compare(subject, lambda function: _vjp(function, arguments, cotangents))
     except Exception as error:
         if isinstance(error, NotHereError) or not defines_none(error):
             raise

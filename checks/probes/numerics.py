@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from .. import execution, loading, pallas, truth
+from .. import execution, loading, pallas, tpu_interpreter, truth
 from ..emit import Observed
 from ..faults import NotHereError
+from ..interpretation import Call, Interpreted, interpret
 from ..subject import Subject
 from . import races
 
@@ -18,47 +19,65 @@ Function = Callable[..., Any]
 
 def probe(subject: Subject) -> Observed:
     """The errors; where it is interpreted for a TPU, the same run answers the `races` check of the case as well."""
-    positional, keywords = subject.inputs()
-    run = execution.strictly(subject)
-    watched = races.detector()[0] if run.mode == pallas.TPU and "races" in subject.plan.asked else None
-    if watched is None:
-        return compare(subject, run, positional, keywords, lambda function: function)
-    try:
-        errors = compare(subject, watched, positional, keywords, lambda function: function)
-        return replace(errors, also={"races": races.seen(subject)})
-    except Exception as error:
-        if not races.is_race(error):
-            raise
-        found = races.seen(subject, raised=error)
-    errors = compare(subject, run, positional, keywords, lambda function: function)
-    return replace(errors, also={"races": found})
+    return compare(subject, lambda function: function, detect_races="races" in subject.plan.asked)
 
 
-def compare(
-    subject: Subject,
-    run: execution.Execution,
-    positional: tuple[Any, ...],
-    keywords: dict[str, Any],
-    derive: Callable[[Function], Function],
-) -> Observed:
+def compare(subject: Subject, derive: Callable[[Function], Function], *, detect_races: bool = False) -> Observed:
     """Errors of `derive(implementation)` against `derive(reference)` in float64.
 
     `derive` makes of an implementation the function that is compared: itself, or its gradient.
     """
+    positional, keywords = subject.inputs()
+    call = Call(derive(subject.function()), positional, keywords)
+    try:
+        seen = _ran(subject, call, detect_races=detect_races)
+    except tpu_interpreter.EndlessWaitError as wait:
+        return wait.observed()
+    also = {"races": races.seen(subject, seen)} if seen.detected_by else {}
+    right, made_by = _truth(subject, positional, keywords, derive)
+    return replace(_observed(seen, right, made_by), also=also)
+
+
+def _ran(subject: Subject, call: Call, *, detect_races: bool) -> Interpreted:
+    if execution.needs_interpreting(subject):
+        return interpret(subject, call, detect_races=detect_races)
+    return Interpreted(execution.DEVICE, None, call.run(execution.Execution(execution.DEVICE)))
+
+
+def _observed(seen: Interpreted, right: Any, made_by: str) -> Observed:
     import jax
 
-    outputs = run.run(derive(subject.function()), positional, keywords)
-    right, made_by = _truth(subject, positional, keywords, derive)
     return Observed(
         "observed",
         data={
-            "mode": run.mode,
-            "note": run.note,
+            "mode": seen.mode,
+            "note": seen.note,
             "platform": jax.devices()[0].platform,
             "reference": made_by,
-            "outputs": truth.errors(outputs, right),
+            "outputs": truth.errors(seen.outputs, right),
+            "other": _other(seen, right),
+            "diagnosis": _diagnosis(seen),
         },
     )
+
+
+def _other(seen: Interpreted, right: Any) -> dict[str, Any] | None:
+    """The generic interpreter's errors, and how far the two are apart; None where only one was asked."""
+    if seen.other is None:
+        return None
+    there = seen.other.outputs
+    return {
+        "mode": pallas.GENERIC,
+        "note": seen.other.note,
+        "outputs": None if there is None else truth.errors(there, right),
+        "differs": None if there is None else truth.differences(seen.outputs, there),
+    }
+
+
+def _diagnosis(seen: Interpreted) -> dict[str, Any] | None:
+    if seen.diagnosis is None:
+        return None
+    return {"kind": seen.diagnosis.kind, "where": tpu_interpreter.short(seen.diagnosis.where)}
 
 
 def _truth(

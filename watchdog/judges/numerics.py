@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from watchdog.judges.suspects import blamed, suspect, was_there
@@ -22,6 +22,7 @@ NATIVE_FACTOR = 4  # how many times native's error is still as good as native
 PEAK = 32  # how far one element may stand above the root mean square bound
 SHORTEST_SUM = 1024  # the length of sums is not observed; this much is always granted
 WORSE, MUCH_WORSE = 2, 10  # times the baseline's error: worth a word, and regressed
+DISAGREE = "interpreters disagree"
 
 _EPSILON = {
     "float64": 2.0**-52,
@@ -49,6 +50,7 @@ class Error:
     allowed: float  # of rms
     allowed_peak: float
     floor: float  # rms that the output's type alone explains
+    coarse: float  # the same with bfloat16 inside
     invalid: int = 0  # NaN and infinities
 
     @property
@@ -80,6 +82,8 @@ def judge(view: View) -> list[Verdict]:
         return [_wrong(view, worst, before)]
     if before is not None and before.excess > 1:
         return [_repaired(view, worst, before)]
+    if (apart := _apart(view.candidate, errors)) is not None:
+        return [_disagree(view, *apart)]
     lost = _lost_accuracy(view, errors)
     if lost is not None and lost[0].rms >= MUCH_WORSE * lost[1].rms:
         return [_less_accurate(view, *lost)]
@@ -126,6 +130,7 @@ def _error(
     unit = scale or largest
     dtype, shape = str(output.get("dtype", "")), _shape(output)
     own = floor(dtype, shape, half_inputs=False) * unit
+    coarse = floor(dtype, shape, half_inputs=True) * unit
     generous = floor(dtype, shape, half_inputs=_may_halve(observation)) * unit
     allowed, allowed_peak = _allowed(native, own, generous)
     given = (tolerance or 0.0) * unit
@@ -137,6 +142,7 @@ def _error(
         allowed=max(allowed, given),
         allowed_peak=max(allowed_peak, PEAK * given),
         floor=own,
+        coarse=coarse,
         invalid=invalid,
     )
 
@@ -195,15 +201,126 @@ def _wrong(view: View, error: Error, before: Error | None) -> Verdict:
     native = _native_wrong(view)
     found = None if before is None else before.excess > 1
     who = _moved_machine(view, found=found) or suspect(view, before=was_there(view, found=found), native=native)
+    wrong = f"{_what_is_wrong(error)} under {pins_text(view.cell.pins, view.environment)}{_mode(view)}"
+    why = _why(view)
     parts = [
-        f"{_what_is_wrong(error)} under {pins_text(view.cell.pins, view.environment)}{_mode(view)}",
+        why.sentence if why else None,
+        wrong,
+        why.evidence if why else None,
         _history(view, found=found),
         "the native implementation is wrong as well" if native else None,
         blamed(view, who, before=found),
     ]
+    kind = why.kind if why else ("nan" if error.invalid else "wrong numbers")
     return _verdict(
-        view, Status.REGRESSED, sentence(parts), error, kind="nan" if error.invalid else "wrong numbers", who=who
+        view, Status.REGRESSED, sentence(parts), error, kind=kind, who=who, where=why.where if why else None
     )
+
+
+@dataclass(frozen=True)
+class Why:
+    """What the interpreters tell of the reason for wrong numbers."""
+
+    kind: str
+    sentence: str | None
+    evidence: str | None = None
+    where: str | None = None
+
+
+_DIAGNOSES = {  # by kind: what the kernel does, and how that was found out
+    "copy not awaited": (
+        "reads a buffer before the copy into it was waited for",
+        "the numbers change when copies are made at once",
+    ),
+    "uninitialised memory": (
+        "uses memory that nothing has written",
+        "the numbers change with what fresh memory holds",
+    ),
+}
+
+
+def _why(view: View) -> Why | None:
+    """Why the strict interpreter's numbers are wrong: by its settings, else by the generic one's being right."""
+    diagnosis = view.data.get("diagnosis")
+    if isinstance(diagnosis, Mapping) and (said := _DIAGNOSES.get(str(diagnosis.get("kind")))):
+        where = one_line(str(diagnosis["where"]), 80) if diagnosis.get("where") else None
+        what = f"{said[0]}, at {where}" if where else said[0]
+        return Why(str(diagnosis["kind"]), what, _beside(view, said[1]), where)
+    return Why(DISAGREE, None, _HIDES) if _right_elsewhere(view) else None
+
+
+_HIDES = (
+    "right under the generic interpreter, which hides copies not waited for, reads out of bounds and uninitialised "
+    "memory: the kernel depends on one of these"
+)
+
+
+def _beside(view: View, evidence: str) -> str:
+    return (
+        f"{evidence}, and the generic interpreter, which hides this, is right" if _right_elsewhere(view) else evidence
+    )
+
+
+def _right_elsewhere(view: View) -> bool:
+    """Whether the generic interpreter's numbers, on the same inputs, are within the same bounds."""
+    errors = _elsewhere(view)
+    return bool(errors) and max(error.excess for error in errors) <= 1
+
+
+def _elsewhere(view: View) -> list[Error]:
+    """The generic interpreter's errors, beside the same native."""
+    other = view.data.get("other")
+    if not isinstance(other, Mapping) or not other.get("outputs"):
+        return []
+    there = replace(view.candidate, data={**view.data, "outputs": other["outputs"]})
+    return measure(there, view.facts.tolerance, None if view.is_native else view.control)
+
+
+def _apart(observation: Observation, errors: list[Error]) -> tuple[Error, float] | None:
+    """The output in which two interpreters, both right, differ by more than any rounding; and the rms of that.
+
+    A kernel may round inside to bfloat16, and only one of them compiles it whole, without rounding: that much is granted.
+    """
+    other = observation.data.get("other")
+    known = {error.name: error for error in errors}
+    for differs in records(other, "differs") if isinstance(other, Mapping) else []:
+        error = known.get(str(differs.get("name")))
+        rms, peak = quantity(differs, "rms"), quantity(differs, "max_abs")
+        if error is None or rms is None or peak is None or not _sound_there(other, error.name):
+            continue
+        if rms > error.coarse or peak > PEAK * error.coarse:
+            return error, rms
+    return None
+
+
+def _sound_there(other: Any, name: str) -> bool:
+    """Whether the generic interpreter's error in an output is as small as rounding could make it; it has faults of its own."""
+    for output in records(other, "outputs"):
+        if output.get("name") == name:
+            scale = quantity(output, "scale") or 0.0
+            bound = floor(str(output.get("dtype", "")), _shape(output), half_inputs=True) * scale
+            return (
+                not quantity(output, "nan")
+                and not quantity(output, "inf")
+                and (quantity(output, "rms") or 0.0) <= bound
+            )
+    return False
+
+
+def _disagree(view: View, error: Error, rms: float) -> Verdict:
+    before = _apart(view.before, _before(view)) is not None if view.before else None
+    who = suspect(view, before=was_there(view, found=before), native=None)
+    apart = f"the two interpreters differ by {_relative(rms, error.scale):.2g} of {one_line(error.name, 40)}"
+    parts = [
+        f"{apart} under {pins_text(view.cell.pins, view.environment)}, though each is within its bound",
+        "they run the same operations, so the kernel depends on the order of its grid, on a copy or on fresh memory",
+        blamed(view, who, before=before),
+    ]
+    return _verdict(view, Status.REGRESSED, sentence(parts), error, kind=DISAGREE, who=who)
+
+
+def _relative(rms: float, scale: float) -> float:
+    return rms / scale if scale else rms
 
 
 def _what_is_wrong(error: Error) -> str:
@@ -236,7 +353,14 @@ def _repaired(view: View, error: Error, before: Error) -> Verdict:
 
 def _right(view: View, error: Error, lost: tuple[Error, Error] | None) -> Verdict:
     text = f"relative rms error {error.relative:.2g}, at most {error.bound:.2g} is allowed{_mode(view)}"
-    return _verdict(view, Status.PASS, sentence([text, lost and _accuracy(view, *lost)]), error)
+    return _verdict(view, Status.PASS, sentence([text, lost and _accuracy(view, *lost), _generic_wrong(view)]), error)
+
+
+def _generic_wrong(view: View) -> str | None:
+    """A word on the other interpreter where that one is wrong: it simulates less, so the kernel is not accused."""
+    errors = _elsewhere(view)
+    wrong = bool(errors) and max(error.excess for error in errors) > 1
+    return "the generic interpreter alone is wrong, which does not simulate all that the kernel uses" if wrong else None
 
 
 def _accuracy(view: View, error: Error, before: Error) -> str:
@@ -245,13 +369,21 @@ def _accuracy(view: View, error: Error, before: Error) -> str:
 
 
 def _verdict(
-    view: View, status: Status, summary: str, error: Error, *, kind: str | None = None, who: Suspect | None = None
+    view: View,
+    status: Status,
+    summary: str,
+    error: Error,
+    *,
+    kind: str | None = None,
+    who: Suspect | None = None,
+    where: str | None = None,
 ) -> Verdict:
     return view.verdict(
         status,
         summary,
         kind=kind,
         suspect=who,
+        where=where,
         figure=None if error.invalid or not math.isfinite(error.relative) else Figure.exact(error.relative, UNIT),
         detectable=Amount(error.bound, UNIT),
     )
