@@ -143,6 +143,19 @@ def test_a_release_tells_its_deprecated_and_removed_names() -> None:
     )
 
 
+def test_methods_are_no_definitions() -> None:
+    """Two primitives' bound methods are defined in one place, and are not each other's name."""
+
+    class Primitive:
+        def bind(self) -> None: ...
+
+    Primitive.__module__ = "jax._src.core"
+    Primitive.__qualname__ = "Primitive"
+    answered = told(module("jax.m", device_id=Primitive().bind, call=Primitive().bind, Primitive=Primitive))
+    assert answered["definitions"] == {"jax.m.Primitive": "jax._src.core:Primitive"}
+    assert answered["objects"]["jax.m.device_id"] != answered["objects"]["jax.m.call"]
+
+
 def test_what_came_from_elsewhere_has_a_name_and_no_other() -> None:
     """A kernel may have used `jax.lax.np`: the name was there. That it is NumPy under another name is not jax's matter."""
     held = {"types": types, "Any": Any, "lax": module("jax.lax"), "_private": 1, "pi": 3.1}

@@ -137,8 +137,9 @@ def _has_identity(value: Any) -> bool:
 
 
 def _definition(value: Any) -> str | None:
+    """Where it is defined; of a method nothing, for two primitives have the same one."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-    if not (isinstance(module, str) and isinstance(name, str)) or "<" in name:
+    if not (isinstance(module, str) and isinstance(name, str)) or "<" in name or "." in name:
         return None
     return f"{module}:{name}"
 

@@ -153,7 +153,8 @@ def _other_names(name: str, answers: Sequence[Answer], present: Mapping[str, Seq
         return []
     last = present[name][-1]
     found = (*_of_the_object(name, answers[last]), *_of_the_definition(name, answers[last], answers[last + 1 :]))
-    return list(dict.fromkeys(found))[:_MOST]
+    named = (other for other in found if len(other.rpartition(".")[2]) > 1)  # not what a loop left in a module
+    return list(dict.fromkeys(named))[:_MOST]
 
 
 def _advised(name: str, answers: Sequence[Answer], present: Mapping[str, Sequence[int]]) -> list[str]:
