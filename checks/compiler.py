@@ -80,6 +80,7 @@ def _mend_library_date(tpu: Any) -> None:
     The topology's own client knows the date; the modules that imported the question get one that asks there.
     """
     built = re.search(r"\((\d+)\)", tpu.client.platform_version)
+    _import_if_present("jax.experimental.pallas.tpu")  # first: jax 0.6.2 cannot import the next two by themselves
     for name in ("jax._src.tpu_custom_call", "jax._src.pallas.mosaic.lowering"):
         module = sys.modules.get(name) or _import_if_present(name)
         question = getattr(module, "is_cloud_tpu_older_than", None)
