@@ -86,8 +86,8 @@ def strict(*, cores: int = 1, detect_races: bool = False, **instead: Any) -> Str
     make = _parameters()
     known = set(inspect.signature(make).parameters)
     of_cores = next((name for name in _CORES if name in known), None)
-    wanted = {**STRICTEST, **instead}
-    wanted |= {name: value for name, value in _WHERE_THERE_IS_ONE.items() if name in known}
+    where_there_is_one = {name: value for name, value in _WHERE_THERE_IS_ONE.items() if name in known}
+    wanted = {**STRICTEST, **where_there_is_one, **instead}
     if detect_races:
         wanted |= {"detect_races": True} | ({"vector_clock_size": _CLOCKS} if "vector_clock_size" in known else {})
     if of_cores:
@@ -156,7 +156,7 @@ class Watch:
         finally:
             self.waiting.pop(thread, None)
             self.last_event = time.monotonic()
-        if self.look_for_nan and self.first_nan is None and name in ("get", "swap") and _holds_nan(result):
+        if self.look_for_nan and self.first_nan is None and name == "get" and _holds_nan(result):
             self.first_nan = place
         return result
 
@@ -188,6 +188,7 @@ def watched(watch: Watch) -> Iterator[None]:
     if interpreter is None:
         yield
         return
+    _know_any(interpreter)
     original = interpreter.callback
     interpreter.callback = _Watched(original, watch)  # type: ignore[attr-defined]  # seen above
     warnings = _WarningsToLog()
@@ -197,6 +198,15 @@ def watched(watch: Watch) -> Iterator[None]:
     finally:
         logging.getLogger().removeHandler(warnings)
         interpreter.callback = original  # type: ignore[attr-defined]  # seen above
+
+
+def _know_any(interpreter: ModuleType) -> None:
+    """`pl.ANY` is the memory that 0.5.3 knows by an older name only; without it no copy by hand could be interpreted."""
+    spaces = getattr(interpreter, "TPU_MEMORY_SPACE_IDXS", {})
+    public = getattr(sys.modules.get("jax.experimental.pallas"), "ANY", None)
+    older = next((number for space, number in spaces.items() if getattr(space, "value", None) == "any"), None)
+    if public is not None and older is not None:
+        spaces.setdefault(public, older)
 
 
 class _WarningsToLog(logging.Handler):
@@ -299,10 +309,26 @@ def _understood(error: BaseException, watch: Watch, name: str) -> BaseException:
     if not watch.raised:
         return error
     cause, place = watch.raised[0]
+    at = f", at {place}" if place else ""
+    if written := _write_out_of_bounds(cause):
+        return IndexError(readable(written) + at)
     if not _is_the_kernels(cause):
         return LimitError(limit(name, cause))
     kind = type(cause) if type(cause).__module__ == builtins.__name__ else RuntimeError
-    return kind(readable(str(cause)) + (f", at {place}" if place else ""))
+    return kind(readable(str(cause)) + at)
+
+
+def _write_out_of_bounds(error: BaseException) -> str | None:
+    """What 0.10.1 to 0.11.0 merely assert and other releases say: a write that leaves its buffer."""
+    if not isinstance(error, AssertionError) or error.__traceback__ is None:
+        return None
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    known = frame.f_locals
+    if not {"in_bounds_shape", "value", "key", "rnge", "buff"} <= known.keys():
+        return None
+    if known["in_bounds_shape"] == getattr(known["value"], "shape", None):
+        return None
+    return f"Out-of-bounds write of (0 {known['key'][0]} 0): writing [{known['rnge']}] but buffer has shape {known['buff'].shape}"
 
 
 def _is_the_kernels(error: BaseException) -> bool:

@@ -77,6 +77,20 @@ def test_a_copy_not_awaited_is_told_first_with_its_line() -> None:
     assert "the generic interpreter, which hides this, is right" in verdict.summary
 
 
+@pytest.mark.parametrize(
+    ("kind", "begins"),
+    [
+        ("copy not awaited", "uses a buffer before a copy into or out of it was waited for; output is wrong"),
+        ("depends on order", "depends on the order in which the grid points of a parallel dimension are computed; "),
+    ],
+)
+def test_without_a_line_no_more_is_said_than_is_known(kind: str, begins: str) -> None:
+    """The numbers tell what they depend on; whether by a read or by a write they do not."""
+    verdict = judged(seen(entry(rms=0.5), entry(), apart(0.5), diagnosis={"kind": kind, "where": None}))
+    assert (verdict.kind, verdict.where) == (kind, None)
+    assert verdict.summary.startswith(begins)
+
+
 def test_uninitialised_memory_is_told_though_both_interpreters_are_wrong() -> None:
     """Nothing is said of the generic interpreter's being right when it is not."""
     diagnosis = {"kind": "uninitialised memory", "where": None}

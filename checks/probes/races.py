@@ -99,7 +99,7 @@ def _told_by_numbers(interpreted: Interpreted, races: list[dict[str, Any]]) -> l
     diagnosis = interpreted.diagnosis
     if diagnosis and diagnosis.kind not in (race["kind"] for race in races):
         found.append(_lone(diagnosis.kind, tpu_interpreter.short(diagnosis.where)))
-    if interpreted.depends_on_cores and not races:
+    if interpreted.depends_on_cores and not races and not diagnosis:
         found.append(_lone(DEPENDS_ON_CORES, None))
     return found
 

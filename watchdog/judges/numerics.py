@@ -227,25 +227,28 @@ class Why:
     where: str | None = None
 
 
-_DIAGNOSES = {  # by kind: what the kernel does, and how that was found out
-    "copy not awaited": (
-        "reads a buffer before the copy into it was waited for",
-        "the numbers change when copies are made at once",
-    ),
-    "uninitialised memory": (
-        "uses memory that nothing has written",
-        "the numbers change with what fresh memory holds",
-    ),
+_NOT_AWAITED, _UNWRITTEN, _ORDER = "copy not awaited", "uninitialised memory", "depends on order"
+_DOES = {  # what the kernel does, by kind; the first where the line that reads is not known
+    _NOT_AWAITED: "uses a buffer before a copy into or out of it was waited for",
+    _UNWRITTEN: "uses memory that nothing has written",
+    _ORDER: "depends on the order in which the grid points of a parallel dimension are computed",
+}
+_READS_TOO_EARLY = "reads a buffer before the copy into it was waited for"
+_EVIDENCE = {  # how that was found out
+    _NOT_AWAITED: "the numbers change when copies are made at once",
+    _UNWRITTEN: "the numbers change with what fresh memory holds",
+    _ORDER: "the numbers change with that order",
 }
 
 
 def _why(view: View) -> Why | None:
     """Why the strict interpreter's numbers are wrong: by its settings, else by the generic one's being right."""
     diagnosis = view.data.get("diagnosis")
-    if isinstance(diagnosis, Mapping) and (said := _DIAGNOSES.get(str(diagnosis.get("kind")))):
+    kind = str(diagnosis.get("kind")) if isinstance(diagnosis, Mapping) else ""
+    if kind in _DOES and isinstance(diagnosis, Mapping):
         where = one_line(str(diagnosis["where"]), 80) if diagnosis.get("where") else None
-        what = f"{said[0]}, at {where}" if where else said[0]
-        return Why(str(diagnosis["kind"]), what, _beside(view, said[1]), where)
+        does = _READS_TOO_EARLY if where and kind == _NOT_AWAITED else _DOES[kind]
+        return Why(kind, f"{does}, at {where}" if where else does, _beside(view, _EVIDENCE[kind]), where)
     return Why(DISAGREE, None, _HIDES) if _right_elsewhere(view) else None
 
 

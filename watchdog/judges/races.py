@@ -12,7 +12,13 @@ from watchdog.judges.wording import number_text, one_line, pins_text, sentence
 from watchdog.model import Figure, Observation, Status, Verdict
 
 RACE = "race"
-_TELLING = ("copy not awaited", "uninitialised memory", RACE, "depends on cores")  # the first of these is told
+_TELLING = (
+    "copy not awaited",
+    "uninitialised memory",
+    RACE,
+    "depends on order",
+    "depends on cores",
+)  # the first of these is told
 _ONE_CORE = 1
 
 
@@ -94,12 +100,16 @@ def _sentence(fault: Mapping[str, Any]) -> str:
         return (
             "gives other numbers on two cores than on one: grid points along a parallel dimension depend on each other"
         )
+    if kind == "depends on order":
+        return "depends on the order in which the grid points of a parallel dimension are computed"
     both = f"{_actor(first)} {_verb(first)} {memory}{_at(first)} and {_actor(second)} {_verb(second)} it{_at(second)}"
     return f"{both}, and nothing says which comes first"
 
 
 def _copy(memory: str, copy: Mapping[str, Any], own: Mapping[str, Any]) -> str:
     """A core's access to a buffer that is still being copied; of a diagnosis by numbers only the read is known."""
+    if not copy.get("where") and not own:
+        return "uses a buffer before a copy into or out of it was waited for"
     if not own:
         return f"reads a buffer before the copy into it was waited for{_at(copy)}"
     started = f" (started{_at(copy)})" if copy.get("where") else ""
