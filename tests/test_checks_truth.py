@@ -109,3 +109,29 @@ def test_other_outputs_are_said() -> None:
     """Outputs that the reference lacks are a sentence with the names of both."""
     with pytest.raises(ValueError, match=r"it returns \['0', '1'\], the reference \['0'\]"):
         truth.errors((np.ones(1), np.ones(1)), (np.ones(1),))
+
+
+def test_two_answers_are_compared_without_a_truth() -> None:
+    """How far they are apart where both are numbers, and the NaN that only one of them has."""
+    here, there = np.asarray([1.0, 2.0, NAN, NAN, 5.0], np.float32), np.asarray([1.0, 4.0, 3.0, NAN, INF], np.float32)
+    (found,) = truth.differences(here, there)
+    assert found == {
+        "name": "output",
+        "max_abs": 2.0,
+        "rms": pytest.approx(math.sqrt(2)),
+        "nan_here": 1,
+        "nan_there": 0,
+    }
+
+
+def test_outputs_of_two_answers_are_matched_by_name() -> None:
+    """A tree's arrays are compared with their namesakes."""
+    here, there = {"o": np.ones(2), "l": np.zeros(1)}, {"l": np.zeros(1), "o": np.full(2, 3.0)}
+    assert {one["name"]: one["max_abs"] for one in truth.differences(here, there)} == {"o": 2.0, "l": 0.0}
+
+
+def test_small_and_complex_types_are_widened_whole() -> None:
+    """Subtracting neither rounds nor loses an imaginary part."""
+    assert truth.wide(np.asarray([1 / 3], dtype=ml_dtypes.bfloat16)).dtype == np.float64
+    (found,) = truth.differences(np.asarray([1j], np.complex64), np.asarray([0j], np.complex64))
+    assert found["max_abs"] == 1.0

@@ -26,6 +26,7 @@ ARGUMENTS = {
     "gathered": ["f32[64,128]", "i32[4] randint(0, 8)"],
 }
 PINS = {"new": [NEW], "middle": ["jax==0.8.3"], "old": ["jax==0.5.3", "absl-py"]}  # 0.5.3 does not import without absl
+WITHOUT_ABSL = {"bare": ["jax==0.9.2"]}  # whose TPU part of Pallas does not import without it
 
 KERNELS = """
 import jax
@@ -299,6 +300,13 @@ def bounded(x):
     )(x)
 
 
+def picked(x):
+    def body(x, out):
+        out[...] = x[lax.iota(jnp.int32, x.shape[0])] * 2
+
+    return pallas_call(body, out_shape=floats(*x.shape))(x)
+
+
 def piped(x):
     def body(x, out):
         block = pl.BlockSpec((16, 128), lambda i: (i, 0))
@@ -328,6 +336,17 @@ def scoped(x):
         pl.run_scoped(inner, pltpu.VMEM((half, x.shape[1]), jnp.float32), pltpu.SemaphoreType.DMA)
 
     return pl.kernel(body, floats(*x.shape), mesh=mesh)(x)
+"""
+PLAIN = """
+import jax
+from jax.experimental import pallas as pl
+
+
+def plain(x):
+    def body(x, out):
+        out[...] = x[...] * 2
+
+    return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
 """
 NATIVES = """
 import jax
@@ -367,15 +386,17 @@ OWN_NATIVES = ("softmax", "product", "attention", "normalised", "gathered", "car
 def config(kernels: tuple[str, ...], pins: tuple[str, ...], timeout: str = "2m") -> str:
     """A watchdog.toml that asks for numbers, gradients and races of these kernels."""
     head = f'[watchdog]\nchecks = ["numerics", "gradients", "races"]\ncell_timeout = "{timeout}"\n'
-    environments = "".join(f"[pins.{name}]\nrequirements = {PINS[name]}\n" for name in pins)
+    known = PINS | WITHOUT_ABSL
+    environments = "".join(f"[pins.{name}]\nrequirements = {known[name]}\n" for name in pins)
     return head + environments + "".join(map(table, kernels))
 
 
 def table(kernel: str) -> str:
     native = kernel if kernel in OWN_NATIVES else "twice"
+    module = "plain" if kernel == "plain" else "simulated"
     differentiate = "" if kernel == "normalised" else "differentiate = []\n"
     return (
-        f'[[kernel]]\nname = "{kernel}"\ncustom = "simulated:{kernel}"\nnative = "natives:{native}"\npath = "."\n'
+        f'[[kernel]]\nname = "{kernel}"\ncustom = "{module}:{kernel}"\nnative = "natives:{native}"\npath = "."\n'
         f'{differentiate}[[kernel.case]]\nname = "small"\nargs = {ARGUMENTS.get(kernel, ["f32[64,128]"])}\n'
     )
 
@@ -385,13 +406,14 @@ def watched(folder: Path, text: str) -> tuple[Project, Finished, Results]:
     project.write("watchdog.toml", text)
     project.write("simulated.py", KERNELS)
     project.write("natives.py", NATIVES)
+    project.write("plain.py", PLAIN)
     finished = project.watchdog("run")
     return project, finished, project.results()
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    kernels = (*SOUND, *FAULTY, "piped", "random")
+    kernels = (*SOUND, *FAULTY, "piped", "random", "picked")
     _, finished, results = watched(tmp_path_factory.mktemp("interpreted"), config(kernels, tuple(PINS)))
     assert finished.code == 1, finished.stderr  # the planted faults
     return results
@@ -401,6 +423,12 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 def newest(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """What only later releases have."""
     return watched(tmp_path_factory.mktemp("newest"), config(("scoped", "bounded"), ("new",)))[2]
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """A release that has a TPU interpreter and cannot import it."""
+    return watched(tmp_path_factory.mktemp("bare"), config(("plain",), tuple(WITHOUT_ABSL)))[2]
 
 
 def of(results: Results, check: Check, kernel: str, pins: str) -> Verdict:
@@ -486,6 +514,25 @@ def test_what_one_interpreter_cannot_do_the_other_answers(results: Results, pins
     assert data["other"]["outputs"] is None
     assert "the generic interpreter of jax" in data["other"]["note"]
     assert of(results, Check.NUMERICS, "random", pins).status is Status.PASS
+
+
+@pytest.mark.parametrize("pins", PINS)
+def test_a_failure_of_the_interpreter_reaches_no_later_run(results: Results, pins: str) -> None:
+    """Indexing by an array fails while the TPU interpreter runs; the generic one's numbers and the truth are good."""
+    observation = seen(results, Check.NUMERICS, "picked", pins)
+    assert observation.data["mode"] == "generic interpreter"
+    assert "cannot run it: ValueError: Advanced indexers" in observation.data["note"]
+    assert of(results, Check.NUMERICS, "picked", pins).status is Status.PASS
+    assert seen(results, Check.RACES, "picked", pins).outcome is Outcome.SKIPPED
+
+
+def test_an_interpreter_that_does_not_import_is_replaced_and_named(bare: Results) -> None:
+    """0.9.2 forgot to require absl: a kernel that needs no TPU part of Pallas is answered by the generic interpreter."""
+    data = seen(bare, Check.NUMERICS, "plain", "bare").data
+    assert data["mode"] == "generic interpreter"
+    assert "the TPU interpreter of jax 0.9.2 cannot be used" in data["note"]
+    assert "absl" in data["note"]
+    assert "absl" in (seen(bare, Check.RACES, "plain", "bare").reason or "")
 
 
 def test_what_neither_can_do_is_skipped(results: Results, newest: Results) -> None:
