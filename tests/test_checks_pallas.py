@@ -222,9 +222,8 @@ def test_what_a_callback_raises_is_the_kernels_with_its_line() -> None:
     )
     with pytest.raises(IndexError) as raised:
         run(interpreter.Watch(), failing(IndexError(message)), "/srv/kernel.py:35")
-    assert str(raised.value) == (
-        "Out-of-bounds read of VMEM: reading [136:264, 0:256] but buffer has shape (256, 256), at /srv/kernel.py:35"
-    )
+    assert str(raised.value) == "Out-of-bounds read of VMEM: reading [136:264, 0:256] but buffer has shape (256, 256)"
+    assert f"{raised.traceback[-1].path}:{raised.traceback[-1].lineno + 1}" == "/srv/kernel.py:35"
 
 
 @pytest.mark.usefixtures("jax")

@@ -27,6 +27,7 @@ BY_NUMBERS = fault("copy not awaited", access("read", "k.py:20", None), None, No
 UNWRITTEN = fault("uninitialised memory", access("read", "k.py:50", None), None, None)
 CORES = fault("race", access("write", "k.py:8", 1), access("write", "k.py:8", 0), "HBM")
 COPIES = fault("race", access("write", "k.py:30", None), access("read", "k.py:31", 1), "HBM")
+BOTH = fault("race", access("write", "k.py:30", None), access("write", "k.py:30", None), "HBM")
 SOMEHOW = fault("copy not awaited", None, None, None)
 ORDER = fault("depends on order", None, None, None)
 SPLIT = fault("depends on cores", None, None, None)
@@ -52,6 +53,7 @@ def judged(*found: dict[str, Any], races: int | None = None, cores: int = 2, **m
         (UNWRITTEN, "k.py:50", "uses memory that nothing has written at k.py:50"),
         (CORES, "k.py:8", "core 1 writes HBM at k.py:8 and core 0 writes it at k.py:8, and nothing says which"),
         (COPIES, "k.py:31", "a copy writes HBM at k.py:30 and core 1 reads it at k.py:31"),
+        (BOTH, "k.py:30", "a copy writes HBM at k.py:30 and another copy writes it at k.py:30"),
         (SOMEHOW, None, "uses a buffer before a copy into or out of it was waited for"),
         (ORDER, None, "depends on the order in which the grid points of a parallel dimension are computed"),
         (SPLIT, None, "gives other numbers on two cores than on one"),

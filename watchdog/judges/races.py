@@ -102,7 +102,8 @@ def _sentence(fault: Mapping[str, Any]) -> str:
         )
     if kind == "depends on order":
         return "depends on the order in which the grid points of a parallel dimension are computed"
-    both = f"{_actor(first)} {_verb(first)} {memory}{_at(first)} and {_actor(second)} {_verb(second)} it{_at(second)}"
+    other = "another copy" if _actor(first) == _actor(second) == "a copy" else _actor(second)
+    both = f"{_actor(first)} {_verb(first)} {memory}{_at(first)} and {other} {_verb(second)} it{_at(second)}"
     return f"{both}, and nothing says which comes first"
 
 
