@@ -33,6 +33,9 @@ TOPOLOGIES = {
     "tpu7x": "tpu7x:2x2x1",
 }
 
+# Bytes in which a generation's listings count transfers, by the windows whose size is told beside them (jax 0.5.3 to 0.12).
+GRANULES = {"v2": 1024, "v3": 1024, "v4": 512, "v5e": 32, "v5p": 32, "v6e": 32, "tpu7x": 32}
+
 ANY_TPU = "tpu:v5e"  # for questions that are the same of every generation
 
 _COMPILER_ALONE = {

@@ -56,14 +56,15 @@ class Compilers:
         # What computes while it is traced must not have that compiled by a compiler that dumps.
         compiled = self._dumping.ask([cell.number, need.data.get("traced_here", False)])
         try:
-            return self._read(compiled, need)
+            return self._read(cell.target, compiled, need)
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _read(self, compiled: Observed, need: Observed) -> Observed:
+    def _read(self, target: str, compiled: Observed, need: Observed) -> Observed:
         if compiled.outcome in _UNANSWERED:
             return compiled
-        found = dump.read(self._folder) if self._folder.exists() else dump.Schedule([], complete=False)
+        granule = compiler.GRANULES[target.removeprefix("tpu:")]
+        found = dump.read(self._folder, granule) if self._folder.exists() else dump.Schedule([], complete=False)
         if compiled.outcome == "crashed" and compiled.fault is not None:
             found = found.with_note(f"the compiler died while it wrote its dump ({compiled.fault.kind})")
         if not found.programs:

@@ -6,11 +6,17 @@ slot in each bundle. What is not understood is said in a note, and the sums that
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from . import control_flow, listing, programs, scalar
+from .control_flow import NotUnderstoodError
+from .programs import NONE, Listings, Program, Range
 
 LABELS = ("final_bundles", "final_hlo-static-per-bundle-utilization")
 _FILE = re.compile(r"(?P<stamp>\d+)-(?:(?P<program>.+)-)?\d+-(?P<label>[a-z_].*)\.txt")
@@ -18,42 +24,16 @@ _MODULE_FILE = re.compile(r"\d+-(?:TLP-)?hlo\.txt")
 _TOP_LEVEL = "TLP"  # libtpu 0.0.11 leaves this name out
 _RUNTIME = re.compile(r"<.*|continuation_tailcall")
 
-_BUNDLE = re.compile(r"\s*(?:0x[0-9a-f]+|\d+)\s+(?P<label>[A-Z]{2})?\s*:\s(?P<depth>[> ]*)\{(?P<body>.*)")
-_COMMENT = re.compile(r"/\*.*?(?:\*/|$)")
-_OPERAND = " = inlined_call_operand"
-_EXIT_TEST = re.compile(r"scmp\.\w+\S* [^,]+, ([0-9]{1,18}) /\* loop exit test \*/")
-_SPILL_STORE = re.compile(r"= vst [^{}]*\[#allocation\d+_spill\]")
-_SPILL_FILL = re.compile(r"= vld [^{}]*\[#allocation\d+_spill\]")
-_COUNT = re.compile(r"[0-9]{1,9}")
-
 _COMPUTATION = re.compile(r"(?:ENTRY )?%?(\S+) \(.*\{")
 _FUSED = re.compile(r"\bcalls=%?([\w.-]+)")
 _HLO_PROGRAM = re.compile(
-    r"\s+(?:ROOT )?%?(\S+) = .*? (?:(?P<fusion>fusion)\(|custom-call\(.*custom_call_target=\"tpu_custom_call\")"
+    r"\s+(?:ROOT )?%?(?P<name>\S+) = .*? (?:(?P<fusion>fusion)\(|custom-call\(.*custom_call_target=\"tpu_custom_call\")"
 )
-
-
-@dataclass(frozen=True)
-class Loop:
-    """A loop of a program: nesting depth from 1, trips when its exit test is a constant, bundles outside inner loops."""
-
-    depth: int
-    trips: int | None
-    bundles: int
-
-
-@dataclass(frozen=True)
-class Program:
-    """One compiled program."""
-
-    name: str
-    kind: str  # "kernel", "fusion", "top level", "runtime" (what libtpu adds to every program) or "other"
-    bundles: int
-    empty_bundles: int
-    loops: list[Loop]
-    slots: dict[str, dict[str, int]]  # slot → {capacity per bundle, uses in all bundles}
-    spill_stores: int
-    spill_fills: int
+_OPERATION = re.compile(r"\s+(?:ROOT )?%?(\S+) = ")
+_SOURCE = re.compile(r'source_file="([^"]*)" source_line=(\d+)')
+_FRAME = re.compile(r"stack_frame_id=(\d+)")
+_TABLE_ROW = re.compile(r"^(\d+) (?:\"(?P<text>[^\"]*)\"|\{(?P<fields>[^}]*)\})$")
+_TABLES = ("FileNames", "FileLocations", "StackFrames")
 
 
 @dataclass(frozen=True)
@@ -68,32 +48,130 @@ class Schedule:
         return replace(self, notes=[*self.notes, note])
 
     def to_json(self) -> dict[str, Any]:
-        """The sums leave out the top level and what the runtime adds: they are the compiler's, whatever the kernel."""
+        """The sums leave out the top level and what the runtime adds: they are the compiler's, whatever the kernel.
+
+        What is executed is counted for each call of the top level's.
+        """
         own = [program for program in self.programs if program.kind not in ("top level", "runtime")]
-        sums = {key: sum(getattr(program, key) for program in own) for key in _SUMMED}
-        return {**sums, **asdict(self)}
+        return {
+            **{key: sum(getattr(program, key) for program in own) for key in _SUMMED},
+            "executed_bundles": _total(program.executed_bundles for program in _called(own)),
+            "executed_spills": _total(program.executed_spills for program in _called(own)),
+            "dma_bytes": _total(_traffic(program) for program in _called(own)),
+            "fingerprint": _fingerprint(own),
+            **asdict(self),
+        }
 
 
 _SUMMED = ("bundles", "spill_stores", "spill_fills")
 
 
-def read(folder: Path) -> Schedule:
-    """Every program in a dump folder, and whether the compiled module's kernels and fusions are all among them."""
+def _called(own: Sequence[Program]) -> list[Program]:
+    """The programs with what they execute in all of their calls."""
+
+    def all_calls(program: Program) -> Program:
+        bundles, spills = program.executed_bundles, program.executed_spills
+        moved = [replace(one, bytes=one.bytes.times(program.calls)) for one in program.dma]
+        return replace(
+            program,
+            executed_bundles=bundles and bundles.times(program.calls),
+            executed_spills=spills and spills.times(program.calls),
+            dma=moved,
+        )
+
+    return [all_calls(program) for program in own]
+
+
+def _traffic(program: Program) -> Range | None:
+    """Bytes that one program moves from and to HBM."""
+    if program.executed_bundles is None:
+        return None
+    return sum((one.bytes for one in program.dma if "hbm" in one.direction), NONE)
+
+
+def _total(parts: Iterable[Range | None]) -> dict[str, int | None] | None:
+    """The sum; None where a part was not counted."""
+    known = list(parts)
+    if not known or None in known:
+        return None
+    return asdict(sum((part for part in known if part is not None), NONE))
+
+
+def _fingerprint(own: Sequence[Program]) -> str | None:
+    """Of all programs that compute, in the order in which they were compiled."""
+    if not own or any(program.fingerprint is None for program in own):
+        return None
+    return hashlib.sha256("\n".join(str(program.fingerprint) for program in own).encode()).hexdigest()
+
+
+def read(folder: Path, granule: int | None = None) -> Schedule:
+    """Every program in a dump folder, and whether the compiled module's kernels and fusions are all among them.
+
+    `granule` is the number of bytes in which the generation counts transfers, for a dump whose own comments do not
+    tell.
+    """
     module = _module(folder)
-    expected = _kinds(module) if module is not None else {}
-    programs: list[Program] = []
-    notes = [] if module is not None else ["without the compiled module it cannot be told whether programs are missing"]
-    for name, labels in _listings(folder):
-        program, said = _program(name, expected.get(name), labels)
-        programs.append(program)
-        notes += said
-    missing = sorted(expected.keys() - {program.name for program in programs})
+    expected = _expected(module) if module is not None else {}
+    found = [_listings(name, labels) for name, labels in _files(folder)]
+    slots = control_flow.delay_slots(each.bundles for each in found)
+    calls, notes = _calls(found, slots, _entry(module or ""))
+    if module is None:
+        notes = [*notes, "without the compiled module it cannot be told whether programs are missing"]
+    read_programs: list[Program] = []
+    for each in found:
+        program, said = programs.read(each, slots, _granule(found) or granule)
+        read_programs.append(_in_its_place(program, expected, calls))
+        notes += [] if read_programs[-1].kind in ("runtime", "top level") else said
+    missing = sorted(expected.keys() - {program.name for program in read_programs})
     if missing:
         notes.append(f"no schedule was found for {', '.join(missing)}")
-    return Schedule(programs, complete=bool(programs) and module is not None and not missing, notes=notes)
+    return Schedule(read_programs, complete=bool(found) and module is not None and not missing, notes=notes)
 
 
-def _listings(folder: Path) -> Iterator[tuple[str, dict[str, Path]]]:
+def _in_its_place(program: Program, expected: Mapping[str, _Expected], calls: Mapping[str, Range]) -> Program:
+    """The program with what the module and the top level say of it."""
+    known = expected.get(program.name)
+    return replace(
+        program,
+        kind=known.kind if known else _other_kind(program.name),
+        source=known.source if known else None,
+        calls=calls.get(program.name, programs.ONCE),
+    )
+
+
+def _other_kind(name: str) -> str:
+    """The kind of a program that the module does not name: the top level, what the runtime adds, or a copy, say."""
+    if name == _TOP_LEVEL:
+        return "top level"
+    return "runtime" if _RUNTIME.fullmatch(name) else "other"
+
+
+def _calls(found: Sequence[Listings], slots: int | None, always: set[str]) -> tuple[Mapping[str, Range], list[str]]:
+    top = next((each for each in found if each.name == _TOP_LEVEL and each.bundles), None)
+    if top is None:
+        return {}, []
+    try:
+        return programs.calls(top.bundles, slots, always), []
+    except NotUnderstoodError as error:
+        return {}, [f"how often each program is called is not known: {error}"]
+
+
+def _granule(found: Sequence[Listings]) -> int | None:
+    """Bytes of one granule of a transfer, by the windows whose size in bytes is told beside it."""
+    told = Counter(
+        statement.window_bytes // statement.granules
+        for each in found
+        for _, statement in scalar.transfers(each.bundles)
+        if statement.window_bytes and statement.granules
+    )
+    return told.most_common(1)[0][0] if told else None
+
+
+def _listings(name: str, labels: dict[str, Path]) -> Listings:
+    return Listings(name, listing.read(_text(labels[LABELS[0]])), programs.utilization(_text(labels[LABELS[1]])))
+
+
+def _files(folder: Path) -> Iterator[tuple[str, dict[str, Path]]]:
     """The programs that have both listings, by name, in the order in which they were compiled."""
     files: dict[tuple[str, str], dict[str, Path]] = {}
     for path in sorted(folder.iterdir()):
@@ -109,108 +187,63 @@ def _module(folder: Path) -> str | None:
     return "\n".join(map(_text, files)) if files else None
 
 
-def _kinds(module: str) -> dict[str, str]:
-    """The kind of each program that a module names: its kernels and fusions, save those inside a fusion."""
-    fused = set(_FUSED.findall(module))
-    kinds: dict[str, str] = {}
+@dataclass(frozen=True)
+class _Expected:
+    """What the module says of one of its programs."""
+
+    kind: str
+    source: str | None  # file:line of the operation that it was made from
+
+
+def _expected(module: str) -> dict[str, _Expected]:
+    """Each program that a module names: its kernels and fusions, save those inside a fusion."""
+    fused, tables = set(_FUSED.findall(module)), _tables(module)
+    found: dict[str, _Expected] = {}
     computation = ""
     for line in module.splitlines():
         opening, program = _COMPUTATION.match(line), _HLO_PROGRAM.match(line)
         computation = opening[1] if opening else computation
         if program and computation not in fused:
-            kinds[program[1]] = "fusion" if program["fusion"] else "kernel"
-    return kinds
+            found[program["name"]] = _Expected("fusion" if program["fusion"] else "kernel", _source(line, tables))
+    return found
+
+
+def _entry(module: str) -> set[str]:
+    """The names of the operations of a module's entry, which run once whenever it is called."""
+    found: set[str] = set()
+    inside = False
+    for line in module.splitlines():
+        if _COMPUTATION.match(line):
+            inside = line.startswith("ENTRY")
+        elif inside and (operation := _OPERATION.match(line)):
+            found.add(operation[1])
+    return found
+
+
+def _source(line: str, tables: Mapping[str, Mapping[str, Mapping[str, str]]]) -> str | None:
+    """The place of an operation, by its own metadata or (from jax 0.8 on) through the module's tables."""
+    if named := _SOURCE.search(line):
+        return f"{named[1].rpartition('/')[2]}:{named[2]}"
+    frame = _FRAME.search(line)
+    location = tables["StackFrames"].get(frame[1], {}).get("file_location_id") if frame else None
+    place = tables["FileLocations"].get(location or "", {})
+    file = tables["FileNames"].get(place.get("file_name_id", ""), {}).get("text")
+    return f"{file.rpartition('/')[2]}:{place['line']}" if file and "line" in place else None
+
+
+def _tables(module: str) -> dict[str, dict[str, dict[str, str]]]:
+    """The module's tables of files, places and stack frames, by number; empty ones where it has none."""
+    found: dict[str, dict[str, dict[str, str]]] = {name: {} for name in _TABLES}
+    current: dict[str, dict[str, str]] | None = None
+    for line in module.splitlines():
+        row = _TABLE_ROW.match(line)
+        if row is None:
+            current = found.get(line)
+        elif current is not None:
+            fields = dict(part.split("=", 1) for part in (row["fields"] or "").split() if "=" in part)
+            current[row[1]] = {**fields, **({"text": row["text"]} if row["text"] is not None else {})}
+    return found
 
 
 def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace")
-
-
-def _program(name: str, kind: str | None, labels: dict[str, Path]) -> tuple[Program, list[str]]:
-    rows, capacity, notes = _utilization(name, labels[LABELS[1]])
-    bundles = _bundles(labels[LABELS[0]])
-    used = {slot: sum(row[n] for row in rows) for n, slot in enumerate(capacity)}
-    if len(bundles) < len(rows):
-        notes.append(f"{name}: {len(bundles)} bundles were understood of {len(rows)}; its loops are not complete")
-    return (
-        Program(
-            name=name,
-            kind=kind or _other_kind(name),
-            bundles=max(len(rows), len(bundles)),
-            empty_bundles=sum(bundle.is_empty for bundle in bundles),
-            loops=_loops(bundles),
-            slots={slot: {"capacity": capacity[slot], "used": used[slot]} for slot in capacity},
-            # libtpu up to 0.0.17 has no slot of its own for spills; the listing shows them in every release
-            spill_stores=used.get("VSTORE:SPILL", _occurrences(_SPILL_STORE, bundles)),
-            spill_fills=used.get("VLOAD:FILL", _occurrences(_SPILL_FILL, bundles)),
-        ),
-        notes,
-    )
-
-
-def _other_kind(name: str) -> str:
-    """The kind of a program that the module does not name: the top level, what the runtime adds, or a copy, say."""
-    if name == _TOP_LEVEL:
-        return "top level"
-    return "runtime" if _RUNTIME.fullmatch(name) else "other"
-
-
-def _utilization(name: str, path: Path) -> tuple[list[list[int]], dict[str, int], list[str]]:
-    """Per-bundle slot use and each slot's capacity. Older libtpu separate by `|`, newer by commas and blanks."""
-    cells = [[cell for cell in re.split(r"[|,\s]+", line) if cell] for line in _text(path).splitlines()]
-    numbers = [[int(cell) for cell in row] for row in cells if row and all(map(_COUNT.fullmatch, row))]
-    header = next((row for row in cells if "MXU" in row), None)
-    if header is None or not numbers or any(len(row) != len(header) for row in numbers):
-        return [], {}, [f"{name}: this libtpu writes its slot use in a form that is not understood"]
-    return numbers[1:], dict(zip(header, numbers[0], strict=True)), []
-
-
-@dataclass(frozen=True)
-class _Bundle:
-    """One line of the listing of bundles."""
-
-    label: str | None
-    depth: int
-    body: str  # what follows the opening brace
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing happens in it; naming the program's operands is nothing."""
-        statements = _COMMENT.sub("", self.body).strip().removesuffix("}").split(";;")
-        return all(not text.strip() or _OPERAND in text for text in statements)
-
-
-def _bundles(path: Path) -> list[_Bundle]:
-    matches = map(_BUNDLE.match, _text(path).splitlines())
-    return [_Bundle(match["label"], match["depth"].count(">"), match["body"]) for match in matches if match]
-
-
-def _occurrences(pattern: re.Pattern[str], bundles: list[_Bundle]) -> int:
-    return sum(len(pattern.findall(bundle.body)) for bundle in bundles)
-
-
-def _loops(bundles: list[_Bundle]) -> list[Loop]:
-    """The loops in order of their beginning.
-
-    A loop begins at its mark. Bundles of the outer loop may be packed among its own, so they do not end it; an empty
-    bundle has no mark of depth and belongs where the one before it does.
-    """
-    loops: list[Loop] = []
-    open_loops: list[int] = []  # indices into `loops`, outermost first
-    depth = 0
-    for bundle in bundles:
-        depth = depth if bundle.is_empty else bundle.depth
-        if bundle.label == "LB" and depth > 0:
-            del open_loops[depth - 1 :]
-        while len(open_loops) < depth:
-            open_loops.append(len(loops))
-            loops.append(Loop(len(open_loops), None, 0))
-        if depth > 0:
-            own = open_loops[depth - 1]
-            loops[own] = _with_bundle(loops[own], bundle)
-    return loops
-
-
-def _with_bundle(loop: Loop, bundle: _Bundle) -> Loop:
-    exit_test = _EXIT_TEST.search(bundle.body)
-    return replace(loop, bundles=loop.bundles + 1, trips=int(exit_test[1]) if exit_test else loop.trips)
