@@ -51,6 +51,7 @@ class View:
     baseline_environment: Environment | None = None
     facts: KernelFacts = field(default_factory=KernelFacts)
     same_artefacts: bool | None = None  # are the lowered and compiled programs those of the baseline? None: unknown
+    same_module: bool | None = None  # is the lowered module that of the baseline? None: unknown
     compiles: bool | None = None  # did the compile check of the same cell succeed? None: not asked
     baseline_compiles: bool | None = None
 
@@ -174,6 +175,7 @@ def _view(
         baseline_environment=_environment(environments, before) if before else None,
         facts=kernels.get(cell.kernel, KernelFacts()),
         same_artefacts=_same_artefacts(table, cell, before) if before else None,
+        same_module=_same(table, cell, before, Check.LOWER, ("fingerprint",)) if before else None,
         compiles=_compiles(table, cell),
         baseline_compiles=_compiles(table, before) if before else None,
     )

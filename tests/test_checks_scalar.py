@@ -1,0 +1,128 @@
+"""The scalar part of a listing, executed: on listings by hand, and on what real compilers wrote for known loops."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.inside import checks
+from tests.test_checks_dump import DUMPS, program, read
+
+listing = checks("listing")
+control_flow = checks("control_flow")
+programs = checks("programs")
+scalar = checks("scalar")
+
+# Three grid steps; in those where the step is even, a loop of (step + 2) trips.
+COUNTED = """
+     0   :  { %s1_s0 = smov 0 } /* Start region 9 */
+   0x1   :  {} /* End region 9 */
+   0x2 LB: > { %s2_s0 = sphi %s1_s0, %s3_s0  ;;  %s3_s0 = sadd.s32 1, %s2_s0 } /* Start region 1 */
+   0x3   : > { %s4_s1 = sand.u32 1, %s2_s0 }
+   0x4   : > { %p5_p0 = scmp.ne.s32.totalorder %s4_s1, 0 }
+   0x5   : > { %6 = sbr.rel (%p5_p0) target = $region3 }
+   0x6   :  {} /* End region 1 */
+   0x7   : > { %s7_s2 = smov 0  ;;  %s8_s3 = sadd.s32 2, %s2_s0 } /* Start region 4 */
+   0x8 LB: >> { %s9_s2 = sphi %s7_s2, %s10_s2  ;;  %s10_s2 = sadd.s32 1, %s9_s2 } /* Start region 2 */
+   0x9   : >> { %p11_p1 = scmp.ge.s32.totalorder %s10_s2, %s8_s3 }
+   0xa   : >> { %12 = sbr.rel (!%p11_p1) target = $region2 }
+   0xb   :  {} /* End region 2 */
+   0xc PF: > { %p13_p2 = scmp.ge.s32.totalorder %s3_s0, 3 } /* Start region 3 */
+   0xd   : > { %14 = sbr.rel (!%p13_p2) target = $region1 }
+   0xe   :  {} /* End region 3 */
+   0xf   :  { %15 = sfence } /* Start region 5 */
+"""
+
+
+def flow(text: str) -> Any:
+    bundles = listing.read(text)
+    return programs.flow(bundles, control_flow.delay_slots([bundles]))
+
+
+def loops(text: str) -> list[tuple[int, Any, Any]]:
+    bundles = listing.read(text)
+    found = programs.read(programs.Listings("k", bundles, None), control_flow.delay_slots([bundles]), 32)[0]
+    return [(loop.depth, loop.trips, loop.executions.exact) for loop in found.loops]
+
+
+def test_trips_and_conditions_are_executed() -> None:
+    """Of three steps, two run the inner loop, 2 and 4 times; every bundle runs as often as arithmetic says."""
+    assert loops(COUNTED) == [(1, 3, 3), (2, 3, 6)]
+    found = flow(COUNTED)
+    assert found.is_exact
+    assert sum(found.times()) == 2 + 3 * 5 + 2 * 1 + 6 * 4 + 3 * 3 + 1
+
+
+def test_what_the_runtime_decides_is_a_range() -> None:
+    """A condition on what was loaded runs its part never or always, and the range says so."""
+    unknown = COUNTED.replace("%s4_s1 = sand.u32 1, %s2_s0", "%s4_s1 = sld [smem:[#allocation7]]")
+    read_program, notes = programs.read(programs.Listings("k", listing.read(unknown), None), 1, 32)
+    low, high = read_program.executed_bundles.low, read_program.executed_bundles.high
+    assert low == 2 + 3 * 5 + 3 * 3 + 1
+    assert high == low + 3 * 1 + (2 + 3 + 4) * 4
+    assert "what only the runtime knows" in notes[-1]
+
+
+def test_a_loop_whose_end_is_unknown_has_no_upper_end() -> None:
+    """Its count has a lower end alone, and the note says why."""
+    unknown = COUNTED.replace("%s8_s3 = sadd.s32 2, %s2_s0", "%s8_s3 = sld [smem:[#allocation7]]")
+    read_program, notes = programs.read(programs.Listings("k", listing.read(unknown), None), 1, 32)
+    assert read_program.executed_bundles.high is None
+    assert "has no upper end" in notes[-1] or "have no upper end" in notes[-1]
+
+
+def test_an_endless_loop_ends() -> None:
+    """A branch that is always taken is given up after so many blocks."""
+    endless = COUNTED.replace("scmp.ge.s32.totalorder %s3_s0, 3", "scmp.lt.s32.totalorder %s3_s0, 0")
+    bundles = listing.read(endless)
+    blocks = control_flow.blocks(bundles, 1)
+    assert not scalar.count(bundles, blocks, whole=False).is_bounded
+
+
+def test_division_gives_quotient_then_remainder() -> None:
+    """Two values come off a division, the quotient first; one alone is what the comment says."""
+    divided = COUNTED.replace(
+        "%s4_s1 = sand.u32 1, %s2_s0 }",
+        "%20 = sdivrem.u32 %s2_s0, 2 /* kDivAndRem */ }\n 0x3 : > { %s21_s5 = spop.drf %20 }\n"
+        " 0x3 : > { %s4_s1 = spop.drf %20 }",
+    )
+    assert loops(divided) == loops(COUNTED)
+    single = divided.replace("kDivAndRem", "kRem").replace("%s21_s5 = spop.drf %20", "%s21_s5 = smov 0")
+    assert loops(single) == loops(COUNTED)
+
+
+def test_spilled_registers_are_remembered() -> None:
+    """A counter that was spilled to SMEM is read back with its value."""
+    spilled = COUNTED.replace("%s8_s3 = sadd.s32 2, %s2_s0", "%30 = sst [smem:[#allocation9_spill]] %s2_s0").replace(
+        "%p11_p1 = scmp",
+        "%s31_s6 = sld [smem:[#allocation9_spill]] }\n 0x9 : >> { %s8_s3 = sadd.s32 2, %s31_s6 }\n 0x9 : >> { %p11_p1 = scmp",
+    )
+    assert [trips for _, _, trips in loops(spilled)] == [3, 6]
+
+
+@pytest.mark.parametrize("path", [path for path in DUMPS if path.stem.endswith("kernel")], ids=lambda path: path.stem)
+def test_real_kernels_run_as_often_as_their_grid_says(path: Path, tmp_path: Path) -> None:
+    """A grid of 4 with a loop of 24 inside: 96 trips, four windows fetched, four written, 32 KiB and 4 KiB at a time."""
+    schedule = read(path.stem.removeprefix("jax-"), tmp_path)
+    (kernel,) = (one for one in schedule.programs if one.kind == "kernel")
+    assert kernel.loops[1].executions.exact == 4 * 24
+    assert kernel.executed_bundles.exact == sum(loop.executed_bundles.exact for loop in kernel.loops) + (
+        kernel.bundles - sum(loop.bundles for loop in kernel.loops)
+    )
+    moved = {one.direction: one.bytes.exact for one in kernel.dma}
+    assert moved == {"hbm → vmem": 24 * 32 * 128 * 4 + 4 * 8 * 128 * 4, "vmem → hbm": 4 * 8 * 128 * 4}
+    assert 0 < kernel.occupancy["VALU"] < 1
+    assert kernel.hottest.loop == 1
+    assert kernel.source == "make.py:121"
+
+
+def test_calls_of_the_top_level_are_counted(tmp_path: Path) -> None:
+    """A kernel in a loop of 7 inside a condition that only the runtime knows runs 0 or 7 times."""
+    schedule = read("0.10.2-branches", tmp_path)
+    kernel = program(schedule, "halving_maximum.3")
+    assert kernel.calls == programs.Range(0, 7)
+    total = schedule.to_json()["executed_bundles"]
+    assert total["low"] < kernel.executed_bundles.exact
+    assert total["high"] > 7 * kernel.executed_bundles.exact
