@@ -32,7 +32,14 @@ def test_growth_is_told_long_before_it_fails() -> None:
     assert verdict.figure is not None
     assert (verdict.figure.value, verdict.figure.low) == (1400 * KIB, 1392 * KIB)
     assert verdict.detectable is not None
-    assert round(verdict.detectable.value) == round(88.8 * KIB)
+    assert verdict.detectable.value == 256 * KIB
+
+
+def test_what_is_little_of_what_there_is_passes() -> None:
+    """Twice as much of next to nothing is told and not called: 132 KiB → 260 KiB of 16 MiB."""
+    verdict = of_vmem(schedule(NEW, 260, 256), schedule(OLD, 132, 128))
+    assert verdict.status is Status.PASS
+    assert "132 KiB → 260 KiB (+97.0 %)" in verdict.summary
 
 
 def test_less_is_improved() -> None:

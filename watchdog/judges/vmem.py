@@ -12,7 +12,8 @@ from watchdog.judges.wording import bytes_text, percent_text, sentence
 from watchdog.model import Amount, Figure, Observation, Status, Verdict
 
 SIGNAL = "vmem"
-RELEVANT_SHARE, RELEVANT_BYTES = 0.10, 64 * 1024
+RELEVANT_SHARE = 0.10
+RELEVANT_BYTES = 256 * 1024  # 1/64 of the 16 MiB that a kernel has where nobody sets a limit (v5e)
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Need:
 
 
 def judge(view: View) -> list[Verdict]:
-    """Regressed when the need grew by more than 10 % and 64 KiB for certain; no verdict where it was not measured."""
+    """Regressed when the need grew by more than 10 % and 256 KiB for certain; no verdict where it was not measured."""
     new, old = need(view.candidate), need(view.before)
     if new is None:
         return []
