@@ -1,0 +1,143 @@
+"""What is known of a kernel beforehand, and what a run made of it: the words of the campaign, and how they are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+RELEASES = ("0.5.3", "0.6.2", "0.7.2", "0.8.3", "0.9.2", "0.10.2", "0.11.0", "0.12.0")
+GENERATIONS = ("v3", "v4", "v5e", "v5p", "v6e", "tpu7x")
+HOST = "host"
+EVERY_TPU = "every generation"
+_WITHOUT_TPU7X = RELEASES[:3]  # their libtpu does not know this generation
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is wrong with a kernel, where it is wrong, and from which release to which.
+
+    `check` must say it, of one of `kinds` (the judges' words); other checks may say it as well, in one of these words.
+    `compared` findings are changes: they need a baseline older than `since`.
+    """
+
+    kinds: tuple[str, ...]
+    check: str
+    where: str | tuple[str, ...] = EVERY_TPU  # a generation, or several, or HOST
+    since: str = RELEASES[0]
+    until: str = RELEASES[-1]
+    compared: bool = False
+
+    def holds(self, release: str, target: str, baseline: str) -> bool:
+        """Whether it must be found in this release for this target."""
+        if not version(self.since) <= version(release) <= version(self.until) or not self._concerns(target):
+            return False
+        return not self.compared or version(baseline) < version(self.since)
+
+    def _concerns(self, target: str) -> bool:
+        if self.where == EVERY_TPU:
+            return target != HOST
+        return target in ((self.where,) if isinstance(self.where, str) else self.where)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A kernel of the campaign. `path` is the folder that its modules are found in."""
+
+    name: str
+    custom: str
+    native: str
+    args: tuple[str, ...]
+    path: str
+    findings: tuple[Finding, ...] = ()
+    differentiate: tuple[int, ...] | None = ()
+    releases: tuple[str, ...] = RELEASES  # in which its fate is known
+
+
+class Answer(StrEnum):
+    """What the program made of a kernel in one release for one target."""
+
+    RIGHT = "right"
+    MISSED = "missed"
+    INVENTED = "invented"
+    UNKNOWN = "not asked"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kernel in one release for one target: what was expected, what was said, and what that makes."""
+
+    kernel: str
+    release: str
+    target: str
+    answer: Answer
+    expected: tuple[str, ...]
+    said: tuple[str, ...]  # first sentences of what is told of it
+
+
+def version(text: str) -> tuple[int, ...]:
+    """A release in an order: "0.10.2" comes after "0.9.2"."""
+    return tuple(int(part) for part in text.split("."))
+
+
+def exists(release: str, generation: str) -> bool:
+    """Whether the compiler of a release knows a generation."""
+    return not (generation == "tpu7x" and release in _WITHOUT_TPU7X)
+
+
+def rows(kernels: Iterable[Watched], run: Mapping[str, Any], releases: Sequence[str], targets: Sequence[str]) -> list[Row]:
+    """Every kernel in every release for every target; `run` is what `watchdog run --json` wrote."""
+    verdicts = [one for one in run["verdicts"] if one["implementation"] == "custom"]
+    return [
+        _row(kernel, release, target, min(releases, key=version), verdicts)
+        for kernel in kernels
+        for release in releases
+        if release in kernel.releases
+        for target in targets
+        if exists(release, target)
+    ]
+
+
+def _row(kernel: Watched, release: str, target: str, baseline: str, verdicts: Sequence[Mapping[str, Any]]) -> Row:
+    expected = [one for one in kernel.findings if one.holds(release, target, baseline)]
+    mine = [one for one in verdicts if (one["kernel"], one["pins"]) == (kernel.name, release) and _told_at(one, target)]
+    wrong = [one for one in mine if one["status"] == "regressed"]
+    return Row(
+        kernel.name,
+        release,
+        target,
+        _answer(expected, wrong, asked=any(_answers(one) for one in mine)),
+        tuple(f"{one.check}: {' or '.join(one.kinds)}" for one in expected),
+        tuple(f"{one['aspect']}: {one['kind']}: {one['summary']}" for one in wrong),
+    )
+
+
+def _told_at(verdict: Mapping[str, Any], target: str) -> bool:
+    """An import has no target: it is told of each."""
+    return verdict["target"] in (target if target == HOST else f"tpu:{target}", None, "")
+
+
+def _answers(verdict: Mapping[str, Any]) -> bool:
+    """Whether it says anything of the kernel there; that it imports says nothing of a target."""
+    return verdict["status"] != "skipped" and (verdict["aspect"] != "import" or verdict["status"] == "regressed")
+
+
+def _answer(expected: Sequence[Finding], wrong: Sequence[Mapping[str, Any]], *, asked: bool) -> Answer:
+    if any(not _is_said(one, wrong) for one in expected):
+        return Answer.MISSED
+    if not asked:
+        return Answer.UNKNOWN
+    words = {kind for one in expected for kind in one.kinds}
+    return Answer.INVENTED if any(one["kind"] not in words for one in wrong) else Answer.RIGHT
+
+
+def _is_said(expected: Finding, wrong: Iterable[Mapping[str, Any]]) -> bool:
+    return any(one["aspect"] == expected.check and one["kind"] in expected.kinds for one in wrong)
+
+
+def table(found: Iterable[Row]) -> Iterator[str]:
+    """The rows as lines of text, what is not right with its sentences."""
+    for row in found:
+        yield f"{row.answer:<9} {row.release:<7} {row.target:<6} {row.kernel:<28} {'; '.join(row.expected) or 'sound'}"
+        yield from (f"          {sentence[:220]}" for sentence in row.said)
