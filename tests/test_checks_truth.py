@@ -42,6 +42,8 @@ def error(got: Any, right: Any) -> dict[str, Any]:
 def test_the_error_is_absolute_and_the_scale_is_the_truths() -> None:
     """Maximum and root mean square of the difference, beside the root mean square of the truth itself."""
     found = error(np.asarray([1, 2, 3, 5], np.float32), [1.0, 2.0, 3.0, 4.0])
+    apart = [abs(a - b) for a, b in zip(found.pop("projections"), found.pop("truth_projections"), strict=True)]
+    assert apart == [0.5] * 4, "an error in one element shows in each projection, over the root of the size"
     assert found == {
         "name": "output",
         "shape": [4],

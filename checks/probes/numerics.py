@@ -35,7 +35,8 @@ def compare(subject: Subject, derive: Callable[[Function], Function], *, detect_
         return wait.observed()
     also = {"races": races.seen(subject, seen)} if seen.detected_by else {}
     right, made_by = _truth(subject, positional, keywords, derive)
-    return replace(_observed(seen, right, made_by), also=also)
+    observed = _observed(seen, right, made_by)
+    return replace(observed, data={**observed.data, "inputs": truth.digest((positional, keywords))}, also=also)
 
 
 def _ran(subject: Subject, call: Call, *, detect_races: bool) -> Interpreted:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from watchdog.judges import truths
 from watchdog.judges.suspects import blamed, suspect, was_there
 from watchdog.judges.view import View, observed, quantity, records
 from watchdog.judges.wording import one_line, pins_text, sentence
@@ -77,7 +78,13 @@ def judge(view: View) -> list[Verdict]:
     if not errors:
         return [view.verdict(Status.INCONCLUSIVE, "no error was measured", kind="not measured")]
     worst = max(errors, key=lambda error: (error.excess, error.relative, error.name))
-    before = _worst(_before(view))
+    bounds = {error.name: error.coarse if _may_halve(view.candidate) else error.floor for error in errors}
+    if right := truths.wrong_under(view, view.cell.pins, bounds):
+        return [_wrong_native(view, worst, right)]
+    was_wrong = truths.wrong_under(view, view.against, bounds) is not None
+    if was_wrong and view.is_native:
+        return [_repaired_native(view, worst)]
+    before = None if was_wrong else _worst(_before(view))
     if worst.excess > 1:
         return [_wrong(view, worst, before)]
     if before is not None and before.excess > 1:
@@ -88,6 +95,30 @@ def judge(view: View) -> list[Verdict]:
     if lost is not None and lost[0].rms >= MUCH_WORSE * lost[1].rms:
         return [_less_accurate(view, *lost)]
     return [_right(view, worst, lost)]
+
+
+def _wrong_native(view: View, error: Error, right: str) -> Verdict:
+    """On native's own cell the finding; on another's that its numbers cannot be judged by this truth."""
+    if not view.is_native:
+        text = (
+            f"native, by which it is judged, is wrong under {pins_text(view.cell.pins, view.environment)}: by native under "
+            f"{one_line(right, 60)} these numbers are right"
+        )
+        return view.verdict(Status.INCONCLUSIVE, text, kind="wrong reference", suspect=Suspect.LIBRARY)
+    came = was_there(view, found=False if right == view.against else None)
+    wrong = (
+        f"wrong under {pins_text(view.cell.pins, view.environment)}: even in float64 it gives other numbers than under "
+        f"{one_line(right, 60)}, on the same inputs, and the other implementation agrees with those"
+    )
+    text = sentence([wrong, blamed(view, Suspect.LIBRARY, before=came)])
+    return _verdict(view, Status.REGRESSED, text, error, kind="wrong numbers", who=Suspect.LIBRARY)
+
+
+def _repaired_native(view: View, error: Error) -> Verdict:
+    text = (
+        f"right under {view.cell.pins}; under {view.against} it gave other numbers, even in float64, on the same inputs"
+    )
+    return _verdict(view, Status.IMPROVED, text, error, kind="repaired")
 
 
 def measure(observation: Observation, tolerance: float | None, native: Observation | None = None) -> list[Error]:

@@ -50,6 +50,7 @@ class View:
     environment: Environment | None = None
     baseline_environment: Environment | None = None
     facts: KernelFacts = field(default_factory=KernelFacts)
+    family: Sequence[Observation] = ()  # this question under all pins, of all implementations
     same_artefacts: bool | None = None  # are the lowered and compiled programs those of the baseline? None: unknown
     same_module: bool | None = None  # is the lowered module that of the baseline? None: unknown
     compiles: bool | None = None  # did the compile check of the same cell succeed? None: not asked
@@ -136,10 +137,25 @@ def build_views(
 ) -> list[View]:
     """One view per observed cell, in the cells' order. Of two observations of one cell the later one counts."""
     table = _newest(observations)
+    families = _families(table)
     return [
-        _view(observation, table, environments, baseline, kernels)
+        replace(
+            _view(observation, table, environments, baseline, kernels), family=families[_question(observation.cell)]
+        )
         for _, observation in sorted(table.items(), key=lambda item: item[0])
     ]
+
+
+def _families(table: Mapping[Cell, Observation]) -> dict[Cell, list[Observation]]:
+    """The observations of each question, in the cells' order."""
+    found: dict[Cell, list[Observation]] = {}
+    for cell, observation in sorted(table.items(), key=lambda item: item[0]):
+        found.setdefault(_question(cell), []).append(observation)
+    return found
+
+
+def _question(cell: Cell) -> Cell:
+    return replace(cell, implementation="", pins="")
 
 
 def _newest(observations: Sequence[Observation]) -> dict[Cell, Observation]:
