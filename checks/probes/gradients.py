@@ -10,7 +10,7 @@ import numpy as np
 from .. import pallas
 from ..differentiation import defines_none, differentiated
 from ..emit import Observed
-from ..faults import NotHereError
+from ..faults import NotHereError, at
 from ..subject import Subject
 from .numerics import Function, compare
 
@@ -23,7 +23,7 @@ def probe(subject: Subject) -> Observed:
 
     positional, keywords = subject.inputs()
     arguments = differentiated(subject, positional)
-    with pallas.as_if_on_a_tpu():
+    with pallas.as_if_on_a_tpu(), at("trace"):
         outputs = jax.eval_shape(subject.function(), *positional, **keywords)
     cotangents = _cotangents(subject, outputs)
     try:

@@ -101,6 +101,21 @@ def _times(observation: Observation) -> _Found:
     yield "compile time", observation.data.get("compile_seconds"), "s"
 
 
+def _schedule(observation: Observation) -> _Found:
+    """Counts of the compiled program; what is known as a range alone is left out."""
+    yield "bundles", observation.data.get("bundles"), ""
+    yield "bundles as they run", _exact(observation.data.get("executed_bundles")), ""
+    yield "spill stores", observation.data.get("spill_stores"), ""
+    yield "spill fills", observation.data.get("spill_fills"), ""
+    yield "to and from HBM", _exact(observation.data.get("dma_bytes")), "B"
+    yield "least VMEM", observation.data.get("vmem_bytes"), "B"
+
+
+def _exact(value: Any) -> Any:
+    """The one number of a range that has no width."""
+    return value.get("low") if isinstance(value, Mapping) and value.get("low") == value.get("high") else None
+
+
 _READERS: dict[Check, Callable[[Observation], _Found]] = {
     Check.INSTALL: _plain(("seconds", "time", "s")),
     Check.IMPORT: _plain(("seconds", "time", "s")),
@@ -111,9 +126,7 @@ _READERS: dict[Check, Callable[[Observation], _Found]] = {
         ("flops", "arithmetic", "flop"),
         ("seconds", "time", "s"),
     ),
-    Check.SCHEDULE: _plain(
-        ("bundles", "bundles", ""), ("spill_stores", "spill stores", ""), ("spill_fills", "spill fills", "")
-    ),
+    Check.SCHEDULE: _schedule,
     Check.NUMERICS: _errors,
     Check.GRADIENTS: _errors,
     Check.RACES: _plain(("races", "races", "")),
