@@ -16,7 +16,7 @@ from typing import Any
 
 from . import control_flow, listing, programs, scalar
 from .control_flow import NotUnderstoodError
-from .programs import NONE, Listings, Program, Range
+from .programs import DESCRIBED, NONE, Listings, Program, Range
 
 LABELS = ("final_bundles", "final_hlo-static-per-bundle-utilization")
 _FILE = re.compile(r"(?P<stamp>\d+)-(?:(?P<program>.+)-)?\d+-(?P<label>[a-z_].*)\.txt")
@@ -86,7 +86,7 @@ def _traffic(program: Program) -> Range | None:
     """Bytes that one program moves from and to HBM."""
     if program.executed_bundles is None:
         return None
-    return sum((one.bytes for one in program.dma if "hbm" in one.direction), NONE)
+    return sum((one.bytes for one in program.dma if "hbm" in one.direction or one.direction == DESCRIBED), NONE)
 
 
 def _total(parts: Iterable[Range | None]) -> dict[str, int | None] | None:
@@ -98,10 +98,10 @@ def _total(parts: Iterable[Range | None]) -> dict[str, int | None] | None:
 
 
 def _fingerprint(own: Sequence[Program]) -> str | None:
-    """Of all programs that compute, in the order in which they were compiled."""
+    """Of all programs that compute, in whatever order several threads of the compiler wrote them."""
     if not own or any(program.fingerprint is None for program in own):
         return None
-    return hashlib.sha256("\n".join(str(program.fingerprint) for program in own).encode()).hexdigest()
+    return hashlib.sha256("\n".join(sorted(str(program.fingerprint) for program in own)).encode()).hexdigest()
 
 
 def read(folder: Path, granule: int | None = None) -> Schedule:
@@ -125,6 +125,7 @@ def read(folder: Path, granule: int | None = None) -> Schedule:
     missing = sorted(expected.keys() - {program.name for program in read_programs})
     if missing:
         notes.append(f"no schedule was found for {', '.join(missing)}")
+    notes = sorted(dict.fromkeys(notes), key=lambda note: note in programs.OF_ALL)
     return Schedule(read_programs, complete=bool(found) and module is not None and not missing, notes=notes)
 
 
@@ -159,12 +160,16 @@ def _calls(found: Sequence[Listings], slots: int | None, always: set[str]) -> tu
 def _granule(found: Sequence[Listings]) -> int | None:
     """Bytes of one granule of a transfer, by the windows whose size in bytes is told beside it."""
     told = Counter(
-        statement.window_bytes // statement.granules
+        size // granules
         for each in found
         for _, statement in scalar.transfers(each.bundles)
-        if statement.window_bytes and statement.granules
+        if (size := statement.window_bytes) and (granules := _number(statement.granules))
     )
     return told.most_common(1)[0][0] if told else None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and re.fullmatch(r"[0-9]{1,9}", text) else None
 
 
 def _listings(name: str, labels: dict[str, Path]) -> Listings:

@@ -56,10 +56,10 @@ class Statement:
         return int(found[1]) if found else None
 
     @property
-    def granules(self) -> int | None:
-        """The size of a transfer in granules; None where a register holds it."""
+    def granules(self) -> str | None:
+        """The size of a transfer in granules: a number, or the register that holds it."""
         found = _GRANULES.search(self.text)
-        return int(found["granules"]) if found and found["granules"].isdigit() else None
+        return found["granules"] if found else None
 
     @property
     def window_bytes(self) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from . import control_flow, listing, scalar
-from .control_flow import Block, NotUnderstoodError
+from .control_flow import EXIT, Block, NotUnderstoodError
 from .listing import Bundle
 from .scalar import Counts
 
@@ -32,6 +32,13 @@ class Range:
     def exact(self) -> int | None:
         return self.low if self.low == self.high else None
 
+
+DESCRIBED = "described in memory"  # the direction of a transfer whose operands stand in SMEM (v2 and v3)
+_SHOWN = 4  # branches that a note names
+# What is said of a generation once, whatever the number of programs.
+_UNSIZED = "some transfers are described in memory, so that their size is not known"
+_FIRST_CORE = "two cores share the work of one chip: bundles and transfers are those of the first"
+OF_ALL = (_UNSIZED, _FIRST_CORE)
 
 ONCE = Range(1, 1)
 NONE = Range(0, 0)
@@ -144,15 +151,33 @@ class Flow:
 
     def blocks_run(self, number: int) -> Range:
         counts = self.least.blocks[number], self.most.blocks[number]
-        return Range(min(counts), max(counts) if self.is_bounded else None)
+        return Range(min(counts), max(counts) if self.is_bounded(number) else None)
+
+    def is_bounded(self, number: int) -> bool:
+        """Whether it is known how often a block runs at most."""
+        return self.is_whole and number not in self.least.endless and number not in self.most.endless
+
+    def trips(self, number: int) -> int | None:
+        """How often a block runs in a row each time it is come to, where that is known and always the same."""
+        rows = {row for one in (self.least, self.most) if (row := one.trips[number])}
+        few, most = min((row[0] for row in rows), default=0), max((row[1] for row in rows), default=0)
+        return few if self.is_bounded(number) and few == most > 0 else None
+
+    def block_of(self, at: int) -> int:
+        """The block that a bundle is in."""
+        return next(number for number, block in enumerate(self.blocks) if block.first <= at <= block.last)
+
+    def goes_back(self, number: int) -> bool:
+        return EXIT != self.blocks[number].taken <= number
 
     @property
-    def is_bounded(self) -> bool:
-        return self.least.is_bounded and self.most.is_bounded
+    def is_whole(self) -> bool:
+        return self.least.is_whole and self.most.is_whole
 
     @property
     def is_exact(self) -> bool:
-        return self.is_bounded and self.least.blocks == self.most.blocks
+        bounded = all(self.is_bounded(number) for number in range(len(self.blocks)))
+        return bounded and self.least.blocks == self.most.blocks
 
     def times(self) -> list[int]:
         """How often each bundle runs; sure where the flow is exact."""
@@ -229,15 +254,11 @@ def _bundles_run(found: Flow, numbers: Sequence[int]) -> Range:
 
 
 def _loop(loop: control_flow.Loop, found: Flow) -> Loop:
-    executions = found.blocks_run(loop.first)
-    entries = found.least.entries[loop.first]
-    exact = executions.exact
-    is_even = exact is not None and entries > 0 and exact % entries == 0
     return Loop(
         depth=loop.depth,
-        trips=exact // entries if is_even and exact is not None else None,
+        trips=found.trips(loop.first),
         bundles=sum(len(found.blocks[number]) for number in loop.own),
-        executions=executions,
+        executions=found.blocks_run(loop.first),
         executed_bundles=_bundles_run(found, loop.own),
     )
 
@@ -266,27 +287,62 @@ def _hottest(loops: Sequence[control_flow.Loop], found: Flow, used: Utilization 
 
 def _transfers(bundles: Sequence[Bundle], found: Flow, granule: int | None) -> Iterator[Transfers]:
     by_direction: dict[str, list[tuple[Range, Range]]] = {}
-    for number, (_, statement) in enumerate(scalar.transfers(bundles)):
+    for number, (at, statement) in enumerate(scalar.transfers(bundles)):
         source, _, target = statement.operation.removeprefix("dma.").partition("_to_")
-        counts = (found.least, found.most)
-        low = min(one.transfers[number] for one in counts)
-        high = max(one.transfers[number] + one.perhaps[number] for one in counts)
-        happens = Range(low, high if found.is_bounded else None)
-        size = statement.granules * granule if granule and statement.granules is not None else None
-        moved = happens.times(Range(size, size)) if size is not None else Range(0, None)
-        by_direction.setdefault(f"{source} → {target}", []).append((happens, moved))
+        direction = f"{source} → {target}" if target else DESCRIBED
+        by_direction.setdefault(direction, []).append(
+            _moved(number, found.is_bounded(found.block_of(at)), found, granule)
+        )
     for direction, entries in sorted(by_direction.items()):
         executed = sum((happens for happens, _ in entries), NONE)
         yield Transfers(direction, len(entries), executed, sum((moved for _, moved in entries), NONE))
 
 
+def _moved(number: int, is_bounded: bool, found: Flow, granule: int | None) -> tuple[Range, Range]:
+    """How often one transfer happens, and the bytes it moves in all."""
+    counts = (found.least, found.most)
+    happens = Range(
+        min(one.transfers[number] for one in counts),
+        max(one.transfers[number] + one.perhaps[number] for one in counts) if is_bounded else None,
+    )
+    if granule is None:
+        return happens, NONE if happens == NONE else Range(0, None)
+    low = granule * min(one.granules[number] for one in counts)
+    high = granule * max(one.granules[number] + one.granules_perhaps[number] for one in counts)
+    is_sized = is_bounded and not any(number in one.unsized for one in counts)
+    return happens, Range(low, high if is_sized else None)
+
+
 def _doubts(listings: Listings, found: Flow) -> Iterator[str]:
+    """What the figures leave open, and what they suppose."""
+    name, counts = listings.name, (found.least, found.most)
     doubts = found.least.doubts | found.most.doubts
+    endless = found.least.endless | found.most.endless
     if doubts:
-        times = "once" if len(doubts) == 1 else f"{len(doubts)} times"
-        yield f"{listings.name}: what only the runtime knows decides {times} which bundles run; counts are ranges"
-    if not found.is_bounded:
-        yield f"{listings.name}: where one of its loops ends is not known, so that its counts have no upper end"
+        ends = sorted(number for number in doubts if number in endless and found.goes_back(number))
+        parts = sorted(doubts - set(ends))
+        yield from ([f"{name}: {_regions(found, parts)}; counts are ranges"] if parts else [])
+        yield from ([f"{name}: {_loops(found, ends)}; counts there have no upper end"] if ends else [])
+    if not found.is_whole:
+        yield f"{name}: counting was given up after {scalar.MOST:,} blocks, so that its counts have no upper end"
+    if any(one.operation == "dma" for _, one in scalar.transfers(listings.bundles)):
+        yield _UNSIZED
+    if any(one.assumes_core for one in counts):
+        yield _FIRST_CORE
+
+
+def _regions(found: Flow, numbers: Sequence[int]) -> str:
+    return f"what only the runtime knows decides whether bundles run, at {_places(found, numbers)}"
+
+
+def _loops(found: Flow, numbers: Sequence[int]) -> str:
+    return f"what only the runtime knows decides where a loop ends, at {_places(found, numbers)}"
+
+
+def _places(found: Flow, numbers: Sequence[int]) -> str:
+    """The bundles of the branches in question, or the first of them."""
+    shown = [f"{found.blocks[number].branches_at:#x}" for number in numbers[:_SHOWN]]
+    return ", ".join(shown) + (f" and {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else "")
 
 
 def calls(bundles: Sequence[Bundle], slots: int | None, always: Collection[str]) -> Mapping[str, Range]:

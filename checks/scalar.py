@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .control_flow import EXIT, Block
 from .listing import Bundle, Predicate, Statement
 
 MOST = 1_000_000  # blocks that are executed before the counting is given up
+_MANY = MOST + 1
 
 _REGISTER = re.compile(r"(!?)%([a-z]*\d+)(?:_[a-z]+\d+)?")
 _SMEM = re.compile(r"\[smem:\[(#allocation\d+(?:_spill)?(?: \+ \$0x[0-9a-f]+)?)\]\]")
@@ -41,7 +42,7 @@ _ARITHMETIC = {
 }
 _ORDER = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _COPIES = ("smov", "pmov", "sphi")
-_CORE_ID = "/* core id */"
+_CORE_ID = re.compile(r"/\*[^*]*\bcore id\b")  # from libtpu 0.0.50 on "megacore core id :: core id"
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,15 @@ class Counts:
     """What a program's execution counted."""
 
     blocks: tuple[int, ...]  # how often each ran
-    entries: tuple[int, ...]  # how often each was come to from a block outside of any loop that begins there
+    trips: tuple[tuple[int, int] | None, ...]  # the fewest and most times each ran in a row, each time it was come to
     transfers: tuple[int, ...]  # how often each transfer happened, in the listing's order
     perhaps: tuple[int, ...]  # how often it is not known whether it did
+    granules: tuple[int, ...]  # what each transfer moved in all
+    granules_perhaps: tuple[int, ...]  # and what it moved when it was not known whether it happened
+    unsized: frozenset[int]  # transfers whose size was not known at least once
     doubts: frozenset[int]  # blocks whose branch is decided by what only the runtime knows
-    is_bounded: bool  # whether every loop's end was known, and was reached
+    endless: frozenset[int]  # blocks in loops whose end is decided by that: they may run more often
+    is_whole: bool  # whether the program's end was reached
     assumes_core: bool  # whether it was counted as core 0
 
 
@@ -64,9 +69,42 @@ class _Machine:
     values: list[int | bool | None]
     transfers: list[int]
     perhaps: list[int]
+    granules: list[int]
+    granules_perhaps: list[int]
+    unsized: set[int] = field(default_factory=set)
+
+    def transfer(self, number: int, happens: bool | None, granules: int | None) -> None:
+        times, sizes = (self.transfers, self.granules) if happens else (self.perhaps, self.granules_perhaps)
+        times[number] += 1
+        if granules is None:
+            self.unsized.add(number)
+        else:
+            sizes[number] += granules
 
 
 _Run = Callable[[_Machine], bool | None]
+
+
+class _Trips:
+    """How often blocks run in a row: a block that is come to from one before it begins a new row."""
+
+    def __init__(self, blocks: int) -> None:
+        self._row, self._fewest, self._most = [0] * blocks, [_MANY] * blocks, [0] * blocks
+
+    def begin(self, number: int) -> None:
+        row = self._row[number]
+        if row:
+            self._fewest[number] = min(row, self._fewest[number])
+            self._most[number] = max(row, self._most[number])
+        self._row[number] = 1
+
+    def go_on(self, number: int) -> None:
+        self._row[number] += 1
+
+    def ended(self) -> tuple[tuple[int, int] | None, ...]:
+        for number in range(len(self._row)):
+            self.begin(number)
+        return tuple((few, most) if most else None for few, most in zip(self._fewest, self._most, strict=True))
 
 
 def count(
@@ -75,44 +113,48 @@ def count(
     """Execute the program once.
 
     Where it is unknown whether a part is passed over, it runs when `whole` is true or when one of its blocks is in
-    `sure`, and does not otherwise: two counts make a range. What such a part computes is unknown afterwards.
+    `sure`, and does not otherwise: two counts make a range. What such a part computes is unknown afterwards. A loop
+    whose end is unknown is left after one trip.
     """
     compiled = _Compiler(bundles, blocks)
     runs = [compiled.block(number) for number in range(len(blocks))]
-    machine = _Machine([None] * compiled.slots, *([0] * len(compiled.transfers) for _ in range(2)))
-    counted, entered = [0] * len(blocks), [0] * len(blocks)
+    machine = _Machine([None] * compiled.slots, *([0] * len(compiled.transfers) for _ in range(4)))
+    counted, trips = [0] * len(blocks), _Trips(len(blocks))
     doubts: set[int] = set()
+    endless: set[int] = set()
     forget: dict[int, list[int]] = {}
-    is_bounded, steps = True, 0
-    number, before = (0 if blocks else EXIT), EXIT
-    while number != EXIT:
+    number, before, steps = (0 if blocks else EXIT), EXIT, 0
+    while number != EXIT and steps < MOST:
         steps += 1
-        if steps > MOST:
-            is_bounded = False
-            break
         for slot in forget.pop(number, ()) if forget else ():
             machine.values[slot] = None
         counted[number] += 1
-        entered[number] += not number <= before
+        (trips.go_on if number <= before else trips.begin)(number)
         block = blocks[number]
         taken = runs[number](machine)
         before = number
         if taken is None:
             doubts.add(number)
             goes_back = EXIT != block.taken <= number
-            is_bounded = is_bounded and not goes_back
             taken = not goes_back and not whole and sure.isdisjoint(_passed_over(number, block, len(blocks)))
-            if not goes_back:
+            if goes_back:
+                endless.update(range(block.taken, number + 1))
+                forget.setdefault(block.following, []).extend(compiled.written(block.taken, number + 1))
+            else:
                 forget.setdefault(block.taken, []).extend(compiled.written(number + 1, block.taken))
         number = block.taken if taken else block.following
     return Counts(
-        tuple(counted),
-        tuple(entered),
-        tuple(machine.transfers),
-        tuple(machine.perhaps),
-        frozenset(doubts),
-        is_bounded,
-        compiled.assumes_core,
+        blocks=tuple(counted),
+        trips=trips.ended(),
+        transfers=tuple(machine.transfers),
+        perhaps=tuple(machine.perhaps),
+        granules=tuple(machine.granules),
+        granules_perhaps=tuple(machine.granules_perhaps),
+        unsized=frozenset(machine.unsized),
+        doubts=frozenset(doubts),
+        endless=frozenset(endless),
+        is_whole=number == EXIT,
+        assumes_core=compiled.assumes_core,
     )
 
 
@@ -132,7 +174,8 @@ def transfers(bundles: Sequence[Bundle]) -> list[tuple[int, Statement]]:
 
 
 def _is_transfer(statement: Statement) -> bool:
-    return statement.operation.startswith("dma.") and "_to_" in statement.operation
+    """What v2 and v3 copy by hand has its operands in SMEM and is written `dma [#allocation7]`."""
+    return statement.operation == "dma" or (statement.operation.startswith("dma.") and "_to_" in statement.operation)
 
 
 class _Compiler:
@@ -182,7 +225,7 @@ class _Compiler:
             for name in _results(statement):
                 makers.setdefault(name, []).append(statement)
         deciding = [one for one in self._statements if one.operation == "sbr.rel" or _is_transfer(one)]
-        todo = [name for one in deciding for name in _names_of(one.predicate)]
+        todo = [name for one in deciding for name in _decisive(one)]
         needed: set[str] = set()
         while todo:
             name = todo.pop()
@@ -221,9 +264,9 @@ class _Compiler:
 
     def _transfer(self, statement: Statement) -> Iterator[str]:
         number, condition = self.transfers[id(statement)], self._condition(statement.predicate)
+        size = self._operand(statement.granules) if statement.granules else "None"
         yield f"happens = {condition}"
-        yield f"if happens is None: m.perhaps[{number}] += 1"
-        yield f"elif happens: m.transfers[{number}] += 1"
+        yield f"if happens is not False: m.transfer({number}, happens, {size})"
 
     def _condition(self, predicate: Predicate | None) -> str:
         if predicate is None:
@@ -251,7 +294,7 @@ class _Compiler:
         operands = [self._operand(text) for text in statement.operands]
         if operation == "sphi" and statement.result:
             return f"v[{self._slot(f'phi {_plain(statement.result)}')}]"
-        if _CORE_ID in statement.text and operation == "sld":
+        if operation == "sld" and _CORE_ID.search(statement.text):
             self.assumes_core = True
             return "0"
         if operation in ("sld", "sst"):
@@ -309,6 +352,12 @@ def _uses(statement: Statement) -> list[str]:
     places = [] if statement.operation == "sst" else [m[1] for text in statement.operands for m in _SMEM.finditer(text)]
     otherwise = statement.predicate.otherwise if statement.predicate else None
     return [*used, *places, *_names_of(statement.predicate), *([_name(otherwise)] if otherwise else [])]
+
+
+def _decisive(statement: Statement) -> list[str]:
+    """The names of the values that decide whether a branch or a transfer happens, and how large it is."""
+    size = _REGISTER.fullmatch(statement.granules) if statement.granules else None
+    return [*_names_of(statement.predicate), *([size[2]] if size else [])]
 
 
 def _names_of(predicate: Predicate | None) -> list[str]:

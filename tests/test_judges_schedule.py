@@ -89,7 +89,7 @@ def test_an_identical_schedule_is_told() -> None:
 
 def test_more_traffic_is_a_finding_of_its_own() -> None:
     """A transfer per step more is told in bytes, beside the bundles."""
-    dma = [{"dma_bytes": {"low": moved, "high": moved}} for moved in (4 * 2**20, 2 * 2**20)]
+    dma: list[dict[str, Any]] = [{"dma_bytes": {"low": moved, "high": moved}} for moved in (4 * 2**20, 2 * 2**20)]
     verdicts = judged(schedule(NEW, 10_000, **dma[0]), schedule(OLD, 10_000, **dma[1]))
     assert [(one.signal, one.status) for one in verdicts] == [
         ("executed_bundles", Status.PASS),
