@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from .control_flow import EXIT, Block
 from .listing import Bundle, Predicate, Statement
@@ -71,7 +71,11 @@ class _Machine:
     perhaps: list[int]
     granules: list[int]
     granules_perhaps: list[int]
-    unsized: set[int] = field(default_factory=set)
+    unsized: set[int]
+
+    @classmethod
+    def of(cls, slots: int, transfers: int) -> _Machine:
+        return cls([None] * slots, [0] * transfers, [0] * transfers, [0] * transfers, [0] * transfers, set())
 
     def transfer(self, number: int, happens: bool | None, granules: int | None) -> None:
         times, sizes = (self.transfers, self.granules) if happens else (self.perhaps, self.granules_perhaps)
@@ -118,7 +122,7 @@ def count(
     """
     compiled = _Compiler(bundles, blocks)
     runs = [compiled.block(number) for number in range(len(blocks))]
-    machine = _Machine([None] * compiled.slots, *([0] * len(compiled.transfers) for _ in range(4)))
+    machine = _Machine.of(compiled.slots, len(compiled.transfers))
     counted, trips = [0] * len(blocks), _Trips(len(blocks))
     doubts: set[int] = set()
     endless: set[int] = set()

