@@ -30,10 +30,10 @@ def main() -> int:
         folder = options.folder or Path(temporary)
         for name, some, checks in _projects(kernels):
             found += _watch(folder / name, some, options, checks)
-    print("\n".join(table(found)))
+    sys.stdout.writelines(f"{line}\n" for line in table(found))
     counts = Counter(row.answer for row in found)
     told = ", ".join(f"{counts[answer]} {answer}" for answer in Answer)
-    print(f"{len(found)} rows in {time.monotonic() - started:.0f} s: {told}")
+    sys.stdout.write(f"{len(found)} rows in {time.monotonic() - started:.0f} s: {told}\n")
     return int(counts[Answer.RIGHT] < len(found))
 
 

@@ -86,7 +86,9 @@ def exists(release: str, generation: str) -> bool:
     return not (generation == "tpu7x" and release in _WITHOUT_TPU7X)
 
 
-def rows(kernels: Iterable[Watched], run: Mapping[str, Any], releases: Sequence[str], targets: Sequence[str]) -> list[Row]:
+def rows(
+    kernels: Iterable[Watched], run: Mapping[str, Any], releases: Sequence[str], targets: Sequence[str]
+) -> list[Row]:
     """Every kernel in every release for every target; `run` is what `watchdog run --json` wrote."""
     verdicts = [one for one in run["verdicts"] if one["implementation"] == "custom"]
     return [

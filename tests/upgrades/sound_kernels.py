@@ -16,7 +16,7 @@ def _sound(name: str, *args: str, differentiate: tuple[int, ...] = ()) -> Watche
 SOUND = (
     _sound("flash", "f32[2,256,128]", "f32[2,256,128]", "f32[2,256,128]"),
     _sound("rmsnorm", "f32[256,512]", "f32[1,512]", differentiate=(0, 1)),
-    _sound("matmul", "bf16[256,512]", "bf16[512,256]"),
+    _sound("matmul", "f32[256,512]", "f32[512,256]"),
     _sound("gather", "f32[16,8,128]", "i32[12] randint(0, 16)"),
     _sound("softmax", "f32[256,512]"),
     _sound("copies", "f32[256,256]"),

@@ -15,7 +15,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from watchdog.model import Cell, Check, Status, Verdict
-from watchdog.publish import figures, sections, site, wording
+from watchdog.publish import figures, generations, sections, site, wording
 from watchdog.publish.sections import Story
 from watchdog.publish.story import RESUMABLE, RunReport, RunSummary
 from watchdog.rooms import room
@@ -55,7 +55,9 @@ class _Writer:
         story = Story(self.latest)
         for kernel in self.latest.kernels:
             compared = figures.comparisons(story, kernel)
-            self._page("kernel.html.j2", _kernel_page(kernel), story, kernel=kernel, comparisons=compared)
+            over = generations.compared(story, kernel)
+            page = _kernel_page(kernel)
+            self._page("kernel.html.j2", page, story, kernel=kernel, comparisons=compared, generations=over)
         present = {path.name for path in (self.draft / "runs").iterdir()}
         listed = [
             (run, _run_page(run.run_id) if Path(_run_page(run.run_id)).name in present else None) for run in self.runs
@@ -94,6 +96,7 @@ def _templates() -> jinja2.Environment:
         totals=sections.totals,
     )
     environment.globals.update(word_for_word=sections.word_for_word)
+    environment.globals.update(generation_columns=generations.COLUMNS)
     environment.globals.update(tree=figures.tree, series_rows=figures.series_rows, command=sections.command)
     return environment
 
