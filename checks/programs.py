@@ -97,7 +97,8 @@ class Utilization:
         """The share of each slot's capacity that is used over the bundles as they run."""
         bundles = sum(times)
         used = self.used(times)
-        return {slot: round(used[slot] / (self.capacity[slot] * bundles), 4) for slot in used} if bundles else {}
+        room = {slot: capacity * bundles for slot, capacity in self.capacity.items() if capacity * bundles}
+        return {slot: round(used[slot] / room[slot], 4) for slot in room}
 
 
 @dataclass(frozen=True)
@@ -186,9 +187,16 @@ class Flow:
 
 def flow(bundles: Sequence[Bundle], slots: int | None) -> Flow:
     """Execute a program's scalar part. Raises NotUnderstoodError."""
-    blocks = control_flow.blocks(bundles, slots)
-    least = scalar.count(bundles, blocks, whole=False)
-    return Flow(blocks, least, scalar.count(bundles, blocks, whole=True) if least.doubts else least)
+    return _counted(bundles, control_flow.blocks(bundles, slots), sure=frozenset())
+
+
+def _counted(bundles: Sequence[Bundle], blocks: list[Block], sure: frozenset[int]) -> Flow:
+    try:
+        least = scalar.count(bundles, blocks, whole=False, sure=sure)
+        return Flow(blocks, least, scalar.count(bundles, blocks, whole=True) if least.doubts else least)
+    except (TypeError, IndexError) as error:  # more or fewer operands than in any release, or a division's pair
+        message = "a statement has other operands than its operation takes"
+        raise NotUnderstoodError(message) from error
 
 
 def read(listings: Listings, slots: int | None, granule: int | None) -> tuple[Program, list[str]]:
@@ -353,8 +361,7 @@ def calls(bundles: Sequence[Bundle], slots: int | None, always: Collection[str])
     blocks = control_flow.blocks(bundles, slots)
     in_block = {number: list(_called(bundles, block)) for number, block in enumerate(blocks)}
     sure = frozenset(number for number, names in in_block.items() if any(name in always for name in names))
-    least = scalar.count(bundles, blocks, whole=False, sure=sure)
-    found = Flow(blocks, least, scalar.count(bundles, blocks, whole=True) if least.doubts else least)
+    found = _counted(bundles, blocks, sure)
     called: dict[str, Range] = {}
     for number, names in in_block.items():
         for name in names:

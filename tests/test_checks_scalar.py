@@ -100,6 +100,27 @@ def test_division_gives_quotient_then_remainder() -> None:
     assert loops(single) == loops(COUNTED)
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "%s4_s1 = sand.u32 1",
+        "%4 = sdivrem.u32 %s2_s0, 2 }\n 0x3 : > { %s4_s1 = sadd.s32 1, %4",
+        "%s4_s1 = smul.u32 %p5_p0",
+    ],
+)
+def test_statements_of_another_form_are_not_executed(odd: str) -> None:
+    """Operands that an operation does not take in any release make a note, and no count and no exception."""
+    bundles = listing.read(COUNTED.replace("%s4_s1 = sand.u32 1, %s2_s0", odd))
+    read_program, notes = programs.read(programs.Listings("k", bundles, None), 1, 32)
+    assert read_program.executed_bundles is None
+    assert notes[-1].startswith("k: how often its parts run is not known: ")
+
+
+def test_a_slot_without_capacity_has_no_occupancy() -> None:
+    """A table that gives a slot no capacity at all, as a damaged one may, has no share of it."""
+    assert programs.Utilization({"MXU": 0, "XLU": 2}, [[1, 1]]).occupancy([3]) == {"XLU": 0.5}
+
+
 def test_spilled_registers_are_remembered() -> None:
     """A counter that was spilled to SMEM is read back with its value."""
     spilled = COUNTED.replace("%s8_s3 = sadd.s32 2, %s2_s0", "%30 = sst [smem:[#allocation9_spill]] %s2_s0").replace(
@@ -109,7 +130,7 @@ def test_spilled_registers_are_remembered() -> None:
     assert [trips for _, _, trips in loops(spilled)] == [3, 6]
 
 
-def of(name: str) -> Any:
+def of(name: str) -> pytest.MarkDecorator:
     """The stored dumps of one program of tests/dumps/make.py."""
     paths = [path for path in DUMPS if path.stem.endswith(f"-{name}")]
     return pytest.mark.parametrize("path", paths, ids=lambda path: path.stem)
@@ -137,7 +158,7 @@ def test_real_kernels_run_as_often_as_their_grid_says(path: Path, tmp_path: Path
     assert moved == {**fetched, "vmem → hbm": 4 * 8 * 128 * 4}
     assert 0 < kernel.occupancy["VALU"] < 1
     assert kernel.hottest.loop == 1
-    assert kernel.source in ("make.py:121", "make.py:188")  # the line of its pallas_call, then and now
+    assert kernel.source in ("make.py:121", "make.py:191")  # the line of its pallas_call, then and now
 
 
 @of("masked")

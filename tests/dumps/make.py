@@ -103,13 +103,14 @@ def masked(x: Any, y: Any) -> Any:
     def body(x_ref: Any, _y_ref: Any, out_ref: Any) -> None:
         i, j = pl.program_id(0), pl.program_id(1)
 
-        @pl.when(j == 0)
         def start() -> None:
             out_ref[...] = jnp.zeros_like(out_ref)
 
-        @pl.when(j <= i)
         def add() -> None:
             out_ref[...] = jax.lax.fori_loop(0, i + 2, lambda _, total: total * 0.5 + x_ref[0], out_ref[...])
+
+        pl.when(j == 0)(start)
+        pl.when(j <= i)(add)
 
     block = pl.BlockSpec((8, 128), lambda i, _j: (i, 0))
     return pl.pallas_call(
@@ -127,9 +128,10 @@ def pipeline(x: Any, y: Any) -> Any:
 
     def body(x_ref: Any, out_ref: Any) -> None:
         def step(block_ref: Any, result_ref: Any) -> None:
-            @pl.when(pl.program_id(1) >= pl.program_id(0))
             def negate() -> None:
                 result_ref[...] = -block_ref[...]
+
+            pl.when(pl.program_id(1) >= pl.program_id(0))(negate)
 
         block = pl.BlockSpec((1, 8, 128), lambda i, j: (i, j, 0))
         pltpu.emit_pipeline(step, grid=(6, 4), in_specs=[block], out_specs=[block])(x_ref, out_ref)
@@ -143,10 +145,11 @@ def looked_up(x: Any, y: Any) -> Any:
     """How long a loop is stands in an array, so that the compiler cannot know it."""
 
     def body(trips_ref: Any, x_ref: Any, out_ref: Any) -> None:
-        @pl.when(trips_ref[pl.program_id(0)] > 0)
         def repeat() -> None:
             trips = trips_ref[pl.program_id(0)]
             out_ref[...] = jax.lax.fori_loop(0, trips, lambda _, total: total * 0.5, x_ref[...])
+
+        pl.when(trips_ref[pl.program_id(0)] > 0)(repeat)
 
     block = pl.BlockSpec((8, 128), lambda i, _trips: (i, 0))
     call = pl.pallas_call(
