@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN = .venv/bin
 READY = .venv/.ready
 
-.PHONY: watch test lint types check format clean screenshots leak-table names-table help
+.PHONY: watch test lint types check format clean screenshots leak-table names-table upgrades help
 
 help:  ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -48,6 +48,10 @@ leak-table: $(READY)  ## Compare the memory check with other tools (hours, may b
 RELEASES ?=
 names-table: $(READY)  ## Ask jax's releases for their names anew (minutes; RELEASES="0.13.0" asks further ones)
 	$(BIN)/python -m tests.names_table $(RELEASES)
+
+UPGRADES ?=
+upgrades: $(READY)  ## Watch sound and broken kernels in eight releases for six TPU generations (UPGRADES="--releases 0.12.0": a part)
+	$(BIN)/python -m tests.upgrades $(UPGRADES)
 
 clean:  ## Remove what was made here (environments stay in the user's cache; see `watchdog environments prune`)
 	rm -rf .venv .watchdog dist

@@ -11,12 +11,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.upgrades import campaign
 from tests.upgrades.broken_kernels import BROKEN
-from tests.upgrades.expectations import GENERATIONS, HOST, RELEASES, Answer, Row, Watched, rows, table, version
+from tests.upgrades.expectations import GENERATIONS, RELEASES, Answer, Row, Watched, rows, table, version
 from tests.upgrades.shared_cases import shared_cases
 from tests.upgrades.sound_kernels import SOUND
 
@@ -27,28 +27,21 @@ def main() -> int:
     started = time.monotonic()
     found: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="upgrades-") as temporary:
-        folder = options.folder or Path(temporary)
-        for name, some, checks in _projects(kernels):
-            found += _watch(folder / name, some, options, checks)
-    sys.stdout.writelines(f"{line}\n" for line in table(found))
+        for project in campaign.projects(kernels, SOUND):
+            found += _watch((options.folder or Path(temporary)) / project.name, project, options)
     counts = Counter(row.answer for row in found)
     told = ", ".join(f"{counts[answer]} {answer}" for answer in Answer)
     sys.stdout.write(f"{len(found)} rows in {time.monotonic() - started:.0f} s: {told}\n")
     return int(counts[Answer.RIGHT] < len(found))
 
 
-def _projects(kernels: Sequence[Watched]) -> Iterable[tuple[str, list[Watched], tuple[str, ...]]]:
-    """Sound kernels are asked everything; what is wrong with the broken ones shows without watching memory."""
-    sound = [one for one in kernels if one in SOUND]
-    broken = [one for one in kernels if one not in SOUND]
-    projects = (("sound", sound, campaign.WHOLE), ("broken", broken, campaign.QUICK))
-    return [project for project in projects if project[1]]
-
-
-def _watch(folder: Path, kernels: Sequence[Watched], options: argparse.Namespace, checks: tuple[str, ...]) -> list[Row]:
-    targets = [HOST, *options.generations]
-    run = campaign.run(folder, kernels, options.releases, targets, checks)
-    return rows(kernels, run, options.releases, targets)
+def _watch(folder: Path, project: campaign.Project, options: argparse.Namespace) -> list[Row]:
+    targets = project.targets(options.generations)
+    run = campaign.run(folder, project, options.releases, targets)
+    found = rows(project.kernels, run, options.releases, targets)
+    sys.stdout.writelines(f"{line}\n" for line in table(found))
+    sys.stdout.flush()
+    return found
 
 
 def _chosen(kernels: list[Watched], names: Sequence[str] | None) -> list[Watched]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.upgrades.expectations import HOST, RELEASES, Finding, Watched
-from tests.upgrades.moved import moved
+from tests.upgrades.moved import forgets_absl, moved
 
 _HERE = str(Path(__file__).parent)
 _SQUARE = "f32[256,256]"
@@ -87,6 +87,11 @@ _LIMITS = (
         _refused("compiler error", where="v4", until="0.5.3"),
         native="broken.limits:cast_native",
     ),
+    _broken(
+        "limits:grows_in_vmem",
+        Finding(("more VMEM",), "schedule", since="0.8.3", compared=True),
+        args=("f32[2048,1024]",),
+    ),
     _broken("limits:sorts", _refused("unsupported", check="lower"), native="broken.limits:sorted_rows"),
 )
 _NUMBERS = (
@@ -119,4 +124,15 @@ _ORDER = (
     _broken("order:waits_for_nobody", _wrong("time limit")),
     _broken("order:buffer_reused_too_early", _wrong("copy not awaited", check="races")),
 )
-BROKEN = (*_SPELLINGS, *_IMPORTS, *_LIMITS, *_NUMBERS, *_ORDER)
+_BARE = (
+    Watched(  # Pallas itself imports absl there, which neither jax nor libtpu requires
+        "without_absl",
+        "sound.softmax:custom",
+        "sound.softmax:native",
+        (_SQUARE,),
+        _HERE,
+        forgets_absl(),
+        bare=True,
+    ),
+)
+BROKEN = (*_SPELLINGS, *_IMPORTS, *_LIMITS, *_NUMBERS, *_ORDER, *_BARE)

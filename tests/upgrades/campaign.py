@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,39 @@ _PROGRAM = (sys.executable, "-c", "from watchdog.cli import main; main()")
 _NEWER_PYTHON = (0, 11)  # the first release of jax that wants Python 3.12
 # What this release forgot to require, and Pallas needs: its absence is a finding about the pins and no kernel's.
 _FORGOTTEN = {"0.5.3": ("absl-py",), "0.9.2": ("absl-py",)}
-QUICK = ("install", "import", "lower", "compile", "schedule", "numerics", "gradients", "races")
-WHOLE = (*QUICK, "memory")
+_QUICK = ("install", "import", "lower", "compile", "schedule", "numerics", "gradients", "races")
 
 
-def run(
-    folder: Path, kernels: Sequence[Watched], releases: Sequence[str], targets: Sequence[str], checks: Sequence[str]
-) -> Mapping[str, Any]:
-    """Watch the kernels in `folder` and return what `watchdog run --json` writes; its progress goes to `log.txt`."""
+@dataclass(frozen=True)
+class Project:
+    """Kernels that are watched together, and the questions that are asked of them."""
+
+    name: str
+    kernels: tuple[Watched, ...]
+    checks: tuple[str, ...] = _QUICK
+    completed: bool = True  # whether the pins have what a release forgot to require
+
+    def targets(self, generations: Sequence[str]) -> list[str]:
+        """Where it is watched: bare pins are only built with."""
+        return [*([HOST] if self.completed else []), *generations]
+
+
+def projects(kernels: Sequence[Watched], sound: Sequence[Watched]) -> list[Project]:
+    """Sound kernels are asked everything; what is wrong with the broken ones shows without watching memory."""
+    whole, bare = [one for one in kernels if one in sound], [one for one in kernels if one.bare]
+    broken = [one for one in kernels if one not in whole and one not in bare]
+    some = (
+        Project("sound", tuple(whole), (*_QUICK, "memory")),
+        Project("broken", tuple(broken)),
+        Project("bare", tuple(bare), ("install", "import", "lower"), completed=False),
+    )
+    return [project for project in some if project.kernels]
+
+
+def run(folder: Path, project: Project, releases: Sequence[str], targets: Sequence[str]) -> Mapping[str, Any]:
+    """Watch a project in `folder` and return what `watchdog run --json` writes; its progress goes to `log.txt`."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "watchdog.toml").write_text(project(kernels, releases, targets, checks), encoding="utf-8")
+    (folder / "watchdog.toml").write_text(configuration(project, releases, targets), encoding="utf-8")
     with (folder / "log.txt").open("w", encoding="utf-8") as log:
         finished = subprocess.run(
             [*_PROGRAM, "run", "--quiet", "--json", "run.json"],
@@ -43,26 +67,26 @@ def run(
     return written
 
 
-def project(kernels: Iterable[Watched], releases: Sequence[str], targets: Sequence[str], checks: Sequence[str]) -> str:
+def configuration(project: Project, releases: Sequence[str], targets: Sequence[str]) -> str:
     """The `watchdog.toml`; the oldest release is the baseline."""
     return "\n".join(
         [
             "[watchdog]",
             f"targets = {_list(one if one == HOST else f'tpu:{one}' for one in targets)}",
-            f"checks = {_list(checks)}",
+            f"checks = {_list(project.checks)}",
             f'baseline = "{min(releases, key=version)}"',
             'scenarios = ["steady"]',
             'memory_budget = "1s"',
             'cell_timeout = "1m"',
-            *(_pins(one) for one in releases),
-            *(_kernel(one) for one in kernels),
+            *(_pins(one, _FORGOTTEN.get(one, ()) if project.completed else ()) for one in releases),
+            *(_kernel(one) for one in project.kernels),
         ]
     )
 
 
-def _pins(release: str) -> str:
+def _pins(release: str, further: Iterable[str]) -> str:
     python = "3.12" if version(release) >= _NEWER_PYTHON else "3.11"
-    requirements = _list([f"jax[tpu]=={release}", *_FORGOTTEN.get(release, ())])
+    requirements = _list([f"jax[tpu]=={release}", *further])
     return f'[pins."{release}"]\nrequirements = {requirements}\npython = "{python}"'
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.upgrades.expectations import HOST, Finding, Watched
-from tests.upgrades.moved import moved
+from tests.upgrades.moved import forgets_absl, moved
 
 _SQUARE = "f32[256,256]"
 _WINDOW = ("f32[1,16,2,8]",) * 3
+_HEADS = ("f32[1,2,256,128]",) * 3
+_UPSTREAM = "jax.experimental.pallas.ops.tpu.flash_attention:flash_attention"
 
 
 def shared_cases(folder: Path) -> tuple[Watched, ...]:
@@ -54,4 +56,5 @@ def shared_cases(folder: Path) -> tuple[Watched, ...]:
         hidden("reads_out_of_range", Finding(("out of bounds",), "numerics", HOST)),
         hidden("uninitialised_accumulator", Finding(("uninitialised memory",), "numerics", HOST)),
         case("native_window:custom", "native_window:native", _WINDOW),
+        Watched("upstream_flash_attention", _UPSTREAM, "native_window:native", _HEADS, path, forgets_absl(), bare=True),
     )

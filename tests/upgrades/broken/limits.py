@@ -131,3 +131,15 @@ def sorts(x: Any) -> Any:
 
 def sorted_rows(x: Any) -> Any:
     return jnp.sort(x, axis=-1)
+
+
+def grows_in_vmem(x: Any) -> Any:
+    """Blocks of 1 MiB: since libtpu 0.0.30 the compiler buffers them twice even where it is short. f32[2048, 1024]."""
+
+    def body(x_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = x_ref[...] * 2
+
+    spec = pl.BlockSpec((256, 1024), lambda i: (i, 0))
+    return doubled(
+        body, grid=(8,), in_specs=[spec], out_specs=spec, out_shape=jax.ShapeDtypeStruct((2048, 1024), jnp.float32)
+    )(x)

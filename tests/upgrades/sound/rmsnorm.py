@@ -13,7 +13,7 @@ from jax.experimental import pallas as pl
 
 from .names import parameters
 
-ROWS = 64
+ROWS = 32
 EPSILON = 1e-6
 
 
