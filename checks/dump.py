@@ -50,20 +50,24 @@ class Schedule:
     def to_json(self) -> dict[str, Any]:
         """The sums leave out the top level and what the runtime adds: they are the compiler's, whatever the kernel.
 
-        What is executed is counted for each call of the top level's.
+        What is executed is counted for each call of the top level's. Traffic is the exception: what the top level
+        copies beforehand, a program need not fetch, and from release to release compilers change which of the two it
+        is.
         """
         own = [program for program in self.programs if program.kind not in ("top level", "runtime")]
+        top = [program for program in self.programs if program.kind == "top level"]
         return {
             **{key: sum(getattr(program, key) for program in own) for key in _SUMMED},
             "executed_bundles": _total(program.executed_bundles for program in _called(own)),
             "executed_spills": _total(program.executed_spills for program in _called(own)),
-            "dma_bytes": _total(_traffic(program) for program in _called(own)),
+            "dma_bytes": _total(map(_traffic, [*_called(own), *top])) if own else None,
             "fingerprint": _fingerprint(own),
             **asdict(self),
         }
 
 
 _SUMMED = ("bundles", "spill_stores", "spill_fills")
+_OF_VECTORS = {"hbm → vmem", "vmem → hbm", "hbm → cmem", "cmem → hbm", "hbm → hbm", DESCRIBED}
 
 
 def _called(own: Sequence[Program]) -> list[Program]:
@@ -83,10 +87,10 @@ def _called(own: Sequence[Program]) -> list[Program]:
 
 
 def _traffic(program: Program) -> Range | None:
-    """Bytes that one program moves from and to HBM."""
+    """Bytes that one program moves between HBM and the memories of vectors."""
     if program.executed_bundles is None:
         return None
-    return sum((one.bytes for one in program.dma if "hbm" in one.direction or one.direction == DESCRIBED), NONE)
+    return sum((one.bytes for one in program.dma if one.direction in _OF_VECTORS), NONE)
 
 
 def _total(parts: Iterable[Range | None]) -> dict[str, int | None] | None:
@@ -114,12 +118,13 @@ def read(folder: Path, granule: int | None = None) -> Schedule:
     expected = _expected(module) if module is not None else {}
     found = [_listings(name, labels) for name, labels in _files(folder)]
     slots = control_flow.delay_slots(each.bundles for each in found)
-    calls, notes = _calls(found, slots, _entry(module or ""))
+    always = _entry(module or "")
+    calls, notes = _calls(found, slots, always)
     if module is None:
         notes = [*notes, "without the compiled module it cannot be told whether programs are missing"]
     read_programs: list[Program] = []
     for each in found:
-        program, said = programs.read(each, slots, _granule(found) or granule)
+        program, said = programs.read(each, slots, _granule(found) or granule, always)
         read_programs.append(_in_its_place(program, expected, calls))
         notes += [] if read_programs[-1].kind in ("runtime", "top level") else said
     missing = sorted(expected.keys() - {program.name for program in read_programs})
@@ -177,13 +182,14 @@ def _listings(name: str, labels: dict[str, Path]) -> Listings:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, dict[str, Path]]]:
-    """The programs that have both listings, by name, in the order in which they were compiled."""
+    """The programs that have both listings, by name: they are compiled by several threads, in no order of their own."""
     files: dict[tuple[str, str], dict[str, Path]] = {}
     for path in sorted(folder.iterdir()):
         match = _FILE.fullmatch(path.name)
         if match and match["label"] in LABELS and path.is_file():
             files.setdefault((match["stamp"], match["program"] or _TOP_LEVEL), {})[match["label"]] = path
-    return ((name, labels) for (_, name), labels in files.items() if len(labels) == len(LABELS))
+    whole = [(name, stamp, labels) for (stamp, name), labels in files.items() if len(labels) == len(LABELS)]
+    return ((name, labels) for name, _, labels in sorted(whole, key=lambda one: one[:2]))
 
 
 def _module(folder: Path) -> str | None:

@@ -152,7 +152,8 @@ def _predicate(found: re.Match[str]) -> Predicate:
 
 _VALUE = re.compile(r"%[a-z]+\d+_([a-z]+\d+)|%\d+")
 _ALLOCATION = re.compile(r"#allocation\d+(_spill)?")
-_BRANCH_TARGET = re.compile(r"target .*")
+# What only names something: the region of a branch, the reason of a stop.
+_NAMED = re.compile(r"(?P<kept>= sbr\.rel[^%]*(?:%\w+\))?|= shalt\.err(?: \(!?%\w+\))?).*", re.DOTALL)
 
 
 def fingerprint(bundles: Sequence[Bundle]) -> str:
@@ -161,9 +162,9 @@ def fingerprint(bundles: Sequence[Bundle]) -> str:
     buffers: dict[str, str] = {}
     digest = hashlib.sha256()
     for bundle in bundles:
-        code = _VALUE.sub(lambda value: value[1] or "%", bundle.code)
+        code = " ;; ".join(_NAMED.sub(r"\g<kept>", part) for part in bundle.code.split(" ;; "))
+        code = _VALUE.sub(lambda value: value[1] or "%", " ".join(code.split()))
         code = _ALLOCATION.sub(lambda buffer: buffers.setdefault(buffer[0], f"#{len(buffers)}{buffer[1] or ''}"), code)
-        code = _BRANCH_TARGET.sub("target", code)
         going = [places.get(one.target) for one in bundle.statements if one.target is not None]
         digest.update(f"{code} {going}\n".encode())
     return digest.hexdigest()

@@ -185,12 +185,14 @@ class Flow:
         return [count for block, count in zip(self.blocks, self.least.blocks, strict=True) for _ in range(len(block))]
 
 
-def flow(bundles: Sequence[Bundle], slots: int | None) -> Flow:
-    """Execute a program's scalar part. Raises NotUnderstoodError."""
-    return _counted(bundles, control_flow.blocks(bundles, slots), sure=frozenset())
+def flow(bundles: Sequence[Bundle], slots: int | None, always: Collection[str] = ()) -> Flow:
+    """Execute a program's scalar part. Raises NotUnderstoodError.
 
-
-def _counted(bundles: Sequence[Bundle], blocks: list[Block], sure: frozenset[int]) -> Flow:
+    `always` are operations that the top level calls whatever the runtime decides: those of the module's entry.
+    """
+    blocks = control_flow.blocks(bundles, slots)
+    called = (any(name in always for name in _called(bundles, block)) for block in blocks)
+    sure = frozenset(number for number, is_sure in enumerate(called) if is_sure)
     try:
         least = scalar.count(bundles, blocks, whole=False, sure=sure)
         return Flow(blocks, least, scalar.count(bundles, blocks, whole=True) if least.doubts else least)
@@ -199,16 +201,19 @@ def _counted(bundles: Sequence[Bundle], blocks: list[Block], sure: frozenset[int
         raise NotUnderstoodError(message) from error
 
 
-def read(listings: Listings, slots: int | None, granule: int | None) -> tuple[Program, list[str]]:
+def read(
+    listings: Listings, slots: int | None, granule: int | None, always: Collection[str] = ()
+) -> tuple[Program, list[str]]:
     """The program's figures, and what could not be understood of it.
 
-    `slots` is the number of a branch's delay slots, `granule` the bytes in which transfers are counted.
+    `slots` is the number of a branch's delay slots, `granule` the bytes in which transfers are counted, `always` what
+    the top level calls whatever the runtime decides.
     """
     program, notes = _static(listings), list(_gaps(listings))
     if not listings.bundles:
         return program, notes
     try:
-        found = flow(listings.bundles, slots)
+        found = flow(listings.bundles, slots, always)
     except NotUnderstoodError as error:
         return program, [*notes, f"{listings.name}: how often its parts run is not known: {error}"]
     return _executed(program, listings, found, granule), [*notes, *_doubts(listings, found)]
@@ -354,17 +359,11 @@ def _places(found: Flow, numbers: Sequence[int]) -> str:
 
 
 def calls(bundles: Sequence[Bundle], slots: int | None, always: Collection[str]) -> Mapping[str, Range]:
-    """How often the top level calls each program. Raises NotUnderstoodError.
-
-    `always` are operations that run whatever the runtime decides: those of the module's entry.
-    """
-    blocks = control_flow.blocks(bundles, slots)
-    in_block = {number: list(_called(bundles, block)) for number, block in enumerate(blocks)}
-    sure = frozenset(number for number, names in in_block.items() if any(name in always for name in names))
-    found = _counted(bundles, blocks, sure)
+    """How often the top level calls each program. Raises NotUnderstoodError."""
+    found = flow(bundles, slots, always)
     called: dict[str, Range] = {}
-    for number, names in in_block.items():
-        for name in names:
+    for number, block in enumerate(found.blocks):
+        for name in _called(bundles, block):
             called[name] = called.get(name, NONE) + found.blocks_run(number)
     return called
 

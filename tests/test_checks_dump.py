@@ -158,6 +158,18 @@ def test_a_missing_program_is_named(tmp_path: Path) -> None:
     assert "fusion.5" in {each.name for each in schedule.programs}
 
 
+def test_the_order_of_compilation_does_not_show(tmp_path: Path) -> None:
+    """Several threads compile fusions, in another order in each run; what is read is the same."""
+    (tmp_path / "first").mkdir()
+    (tmp_path / "other").mkdir()
+    first = read("0.9.2-native", tmp_path / "first").to_json()
+    for path in unpack("0.9.2-native", tmp_path / "other").iterdir():
+        stamp, _, rest = path.name.partition("-")
+        if rest.startswith("fusion"):
+            path.rename(path.with_name(f"{10**19 - int(stamp)}-{rest}"))
+    assert dump.read(tmp_path / "other").to_json() == first
+
+
 def test_without_the_module_nothing_is_called_complete(tmp_path: Path) -> None:
     """When the module's text is missing, the programs are read, and that some may be missing is said."""
     unpack("0.10.2-kernel", tmp_path)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.inside import checks
-from tests.test_checks_dump import DUMPS, unpack
+from tests.test_checks_dump import DUMPS, read, unpack
 
 listing = checks("listing")
 
@@ -88,6 +88,26 @@ def test_names_and_buffers_do_not_show_in_a_fingerprint() -> None:
         first.replace("0x1 : {", "0x1 : { %7 = sfence ;; "),
     ):
         assert listing.fingerprint(listing.read(changed)) != same
+
+
+def test_why_a_program_would_stop_does_not_show_in_a_fingerprint() -> None:
+    """A bounds check names values of before register allocation, in a comment that ends too early."""
+    checks_bounds = "0 : { %1 = shalt.err (!%p2_p0) /* BoundsCheck 0 for dma /*hbm=*/%s127, /*size_in_granules=*/3 */ }"
+    first, other = (
+        listing.fingerprint(listing.read(text)) for text in (checks_bounds, checks_bounds.replace("%s127", "%s125"))
+    )
+    assert first == other
+    assert listing.fingerprint(listing.read(checks_bounds.replace("(!%p", "(%p"))) != first
+
+
+def test_releases_that_schedule_alike_have_one_fingerprint(tmp_path: Path) -> None:
+    """libtpu 0.0.11 to 0.0.32 give one kernel the same bundles, under three names of it; 0.0.42 gives it others."""
+    found = []
+    for release in ("0.5.3", "0.6.2", "0.8.3", "0.10.2"):
+        (tmp_path / release).mkdir()
+        found.append(read(f"{release}-kernel", tmp_path / release).to_json()["fingerprint"])
+    assert len(set(found[:3])) == 1
+    assert found[3] not in (None, found[0])
 
 
 @pytest.mark.parametrize("path", DUMPS, ids=lambda path: path.stem)

@@ -204,3 +204,11 @@ def test_calls_of_the_top_level_are_counted(tmp_path: Path) -> None:
     total = schedule.to_json()["executed_bundles"]
     assert total["low"] < kernel.executed_bundles.exact
     assert total["high"] > 7 * kernel.executed_bundles.exact
+
+
+def test_what_is_fetched_beforehand_is_traffic_too(tmp_path: Path) -> None:
+    """The same kernel moves the same bytes whether it fetches windows (v5e) or the top level all at once (tpu7x)."""
+    moved = 24 * 32 * 128 * 4 + 2 * 32 * 128 * 4
+    for name in ("0.10.2-kernel", "0.10.2-tpu7x-kernel"):
+        (tmp_path / name).mkdir()
+        assert read(name, tmp_path / name).to_json()["dma_bytes"] == {"low": moved, "high": moved}
