@@ -122,6 +122,12 @@ def test_an_inexact_figure_is_an_interval_and_is_compared_with_nothing() -> None
     assert _entry(report, _TRAFFIC) == Entry("at least 1 KiB")
 
 
+def test_at_least_nothing_is_no_measurement() -> None:
+    """An interval from zero without an end says nothing."""
+    report = _report(_seen(_cell(Check.SCHEDULE, "tpu:v5e"), **_schedule(100, dma_bytes={"low": 0, "high": None})))
+    assert not _entry(report, _TRAFFIC).text
+
+
 def test_what_was_not_measured_says_so() -> None:
     """A figure that one compiler does not tell; an older program's observation has fewer keys."""
     report = _report(_seen(_cell(Check.SCHEDULE, "tpu:v5e"), bundles=7))

@@ -195,12 +195,14 @@ def _single(key: str, unit: str = "") -> _Reader:
 
 
 def _range(key: str, unit: str = "") -> _Reader:
+    """From `low` to `high`; at least nothing is no measurement."""
+
     def read(data: Mapping[str, Any]) -> Count | None:
         value = data.get(key)
         if not isinstance(value, Mapping):
             return None
-        low = quantity(value, "low")
-        return None if low is None else Count(low, quantity(value, "high"), unit)
+        low, high = quantity(value, "low"), quantity(value, "high")
+        return None if low is None or (high is None and not low) else Count(low, high, unit)
 
     return read
 
