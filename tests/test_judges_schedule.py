@@ -105,12 +105,51 @@ def test_observations_of_before_are_judged() -> None:
     assert (verdict.status, verdict.signal) == (Status.PASS, "bundles")
 
 
-def test_the_busiest_slot_is_named() -> None:
-    """The sentence says which program grew, and in which slot."""
-    programs = [
-        [{"name": "k", "kind": "kernel", "bundles": size, "slots": {"VALU": {"used": uses}, "MXU": {"used": 32}}}]
-        for size, uses in ((600, 900), (400, 300))
+def a_program(runs: int, trips: int, uses: int, name: str = "k") -> dict[str, Any]:
+    """A kernel with a loop inside its grid's loop; the inner one makes so many trips of 10 bundles."""
+    loops = [
+        {"depth": 1, "trips": 4, "bundles": 50, "executions": exactly(4), "executed_bundles": exactly(200)},
+        {
+            "depth": 2,
+            "trips": trips,
+            "bundles": 10,
+            "executions": exactly(trips),
+            "executed_bundles": exactly(10 * trips),
+        },
     ]
-    verdict = judged(schedule(NEW, 20_000, programs=programs[0]), schedule(OLD, 10_000, programs=programs[1]))[0]
-    assert "most of it in k (400 → 600 listed)" in verdict.summary
-    assert "VALU" in verdict.summary
+    counts = {"bundles": 500, "executed_bundles": exactly(runs), "calls": exactly(1)}
+    return {
+        "name": name,
+        "kind": "kernel",
+        **counts,
+        "loops": loops,
+        "slots": {"VALU": {"used": uses}, "MXU": {"used": 32}},
+    }
+
+
+def exactly(count: int) -> dict[str, int]:
+    return {"low": count, "high": count}
+
+
+@pytest.mark.parametrize("name", ["k", "main.1"])
+def test_what_grew_is_named(name: str) -> None:
+    """The sentence says which program grew as it runs, in which loop of it, and which slot is busier.
+
+    A kernel had another name under older releases.
+    """
+    new = schedule(NEW, 20_000, programs=[a_program(20_000, 1_600, 900)])
+    old = schedule(OLD, 10_000, programs=[a_program(10_000, 800, 300, name)])
+    verdict = judged(new, old)[0]
+    assert "most of it in k (10,000 → 20,000 as they run)" in verdict.summary
+    assert "in its loop 2 of 2: 10 → 10 bundles, 800 → 1,600 trips in all" in verdict.summary
+    assert "the slot VALU is used most more often (300 → 900 listed)" in verdict.summary
+
+
+def test_what_grew_as_it_is_listed_is_named() -> None:
+    """Without counts as they run, programs are compared as they are listed."""
+    programs = [[{"name": "k", "kind": "kernel", "bundles": size}] for size in (900, 400)]
+    new, old = (
+        seen(Check.SCHEDULE, pins, bundles=one[0]["bundles"], complete=True, programs=one)
+        for pins, one in zip((NEW, OLD), programs, strict=True)
+    )
+    assert "most of it in k (400 → 900 listed)" in judged(new, old)[0].summary

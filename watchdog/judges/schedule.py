@@ -127,7 +127,7 @@ def _bundles(view: View, change: Change) -> Verdict:
         return view.verdict(Status.IMPROVED, text, kind=_SUBJECTS["less"], **common)
     native = _native_grew(view)
     who = suspect(view, before=False, native=native)
-    parts = [text, _largest_growth(view), _whose(view, who, native), blamed(view, who, before=False)]
+    parts = [text, _largest_growth(view, change.signal), _whose(view, who, native), blamed(view, who, before=False)]
     return view.verdict(Status.REGRESSED, sentence(parts), kind=_SUBJECTS["more"], suspect=who, **common)
 
 
@@ -247,30 +247,69 @@ def _computing(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     ]
 
 
-def _largest_growth(view: View) -> str | None:
-    """The program that grew most, and the slot whose use grew most in it, where it has the same name under both pins."""
-    old = {str(program.get("name")): program for program in _computing(view.before.data)} if view.before else {}
+def _largest_growth(view: View, signal: str) -> str | None:
+    """The program that grew most, with its loop and its slot that grew most."""
     growths = [
-        ((quantity(program, "bundles") or 0) - (quantity(old[name], "bundles") or 0), name, program)
-        for program in _computing(view.data)
-        if (name := str(program.get("name"))) in old
+        (after - before, str(new.get("name")), old, new)
+        for old, new in _pairs(view)
+        if (after := _bundles_of(new, signal)) is not None and (before := _bundles_of(old, signal)) is not None
     ]
-    growth, name, program = max(growths, key=lambda one: (one[0], one[1]), default=(0, "", {}))
+    growth, name, old, new = max(growths, key=lambda one: one[:2], default=(0, "", {}, {}))
     if growth <= 0:
         return None
-    before, after = (quantity(one, "bundles") or 0 for one in (old[name], program))
-    slot = _busier_slot(program, old[name])
-    return sentence([f"most of it in {one_line(name, 60)} ({number_text(before)} → {number_text(after)} listed)", slot])
+    counted = f"{number_text(_bundles_of(old, signal) or 0)} → {number_text(_bundles_of(new, signal) or 0)}"
+    said = f"most of it in {one_line(name, 60)} ({counted} {'listed' if signal == 'bundles' else 'as they run'})"
+    return sentence([said, _longer_loop(old, new), _busier_slot(old, new)])
 
 
-def _busier_slot(program: Mapping[str, Any], old: Mapping[str, Any]) -> str | None:
+def _pairs(view: View) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """The programs of the baseline and of the candidate that are the same one: by name, or the only kernel of each.
+
+    A kernel was called `main` up to libtpu 0.0.17, by its own name since.
+    """
+    before, after = (_computing(one.data) if one else [] for one in (view.before, view.candidate))
+    names = {str(program.get("name")): program for program in before}
+    pairs = [(names[name], program) for program in after if (name := str(program.get("name"))) in names]
+    kernels = [[one for one in side if one.get("kind") == "kernel"] for side in (before, after)]
+    if all(len(side) == 1 for side in kernels) and kernels[1][0].get("name") not in names:
+        pairs.append((kernels[0][0], kernels[1][0]))
+    return pairs
+
+
+def _bundles_of(program: Mapping[str, Any], signal: str) -> float | None:
+    """One program's bundles, as they run in all of its calls or as they are listed."""
+    if signal == "bundles":
+        return quantity(program, "bundles")
+    runs, calls = _exact(program.get("executed_bundles")), _exact(program.get("calls"))
+    return None if runs is None or calls is None else runs * calls
+
+
+def _longer_loop(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
+    """The loop in whose own body bundles grew most, where both sides have the same nest of loops."""
+    before, after = records(old, "loops"), records(new, "loops")
+    if [one.get("depth") for one in before] != [one.get("depth") for one in after]:
+        return None
+    counted = [[_exact(one.get("executed_bundles")) or 0.0 for one in side] for side in (before, after)]
+    growths = [(runs - ran, place) for place, (ran, runs) in enumerate(zip(*counted, strict=True))]
+    growth, place = max(growths, key=lambda one: (one[0], -one[1]), default=(0.0, 0))
+    if growth <= 0:
+        return None
+    bundles = " → ".join(number_text(quantity(one[place], "bundles") or 0) for one in (before, after))
+    times = " → ".join(number_text(_exact(one[place].get("executions")) or 0) for one in (before, after))
+    return f"in its loop {place + 1} of {len(after)}: {bundles} bundles, {times} trips in all"
+
+
+def _busier_slot(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
     """The slot with the largest growth in uses."""
-    new_uses, old_uses = (_uses(one) for one in (program, old))
+    new_uses, old_uses = (_uses(one) for one in (new, old))
     growths = [(new_uses[slot] - old_uses[slot], slot) for slot in new_uses if slot in old_uses]
     growth, slot = max(growths, default=(0.0, ""))
     if growth <= 0:
         return None
-    return f"there the slot {one_line(slot, 20)} is used most more often ({number_text(old_uses[slot])} → {number_text(new_uses[slot])})"
+    return (
+        f"the slot {one_line(slot, 20)} is used most more often "
+        f"({number_text(old_uses[slot])} → {number_text(new_uses[slot])} listed)"
+    )
 
 
 def _uses(program: Mapping[str, Any]) -> dict[str, float]:
