@@ -15,7 +15,9 @@ KIB = 1024
 
 def schedule(pins: str, compiles: int | None, fails: int = 0, **more: Any) -> Observation:
     """An observed schedule of 100 bundles whose program compiles with so many KiB, and fails with so many."""
-    vmem = {} if compiles is None else {"vmem_bytes": compiles * KIB, "vmem_fails_bytes": fails * KIB}
+    vmem: dict[str, Any] = {}
+    if compiles is not None:
+        vmem = {"vmem_bytes": compiles * KIB, "vmem_fails_bytes": fails * KIB}
     return seen(Check.SCHEDULE, pins, bundles=100, complete=True, programs=[], **vmem, **more)
 
 
