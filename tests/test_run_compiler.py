@@ -106,7 +106,7 @@ def config() -> str:
     )
     targets = ", ".join(f'"{target}"' for target in ("host", *TARGETS))
     return (
-        f'[watchdog]\ntargets = [{targets}]\nbaseline = "jax-0.7.1"\n'
+        f"[watchdog]\ntargets = [{targets}]\n\n"
         'checks = ["import", "lower", "compile", "schedule"]\n'
         + "".join(
             f'[pins."jax-{one}"]\nrequirements = ["jax[tpu]=={one}"]\npython = "3.11"\n' for one in ("0.7.1", "0.8.3")
@@ -138,7 +138,7 @@ def test_nothing_is_called_broken(ran: tuple[Results, Path]) -> None:
     assert results.missing == 0
     broken = [one for one in results.observations if one.outcome.is_fault]
     assert not broken, [(one.cell.address, one.fault) for one in broken]
-    failing = [one for one in results.verdicts if one.status is Status.REGRESSED and one.signal != "vmem"]
+    failing = [one for one in results.verdicts if one.status is Status.REGRESSED]
     assert not failing, [(one.cell.address, one.summary) for one in failing]
 
 
