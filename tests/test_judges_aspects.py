@@ -180,7 +180,7 @@ def test_small_programs_do_not_alarm() -> None:
 
 def test_new_spills() -> None:
     """Spills that appear are a verdict of their own beside the bundles'."""
-    new = scheduled(NEW, 505, spill_stores=10, spill_fills=10)
+    new = scheduled(NEW, 505, spill_stores=20, spill_fills=20)
     verdicts = verdicts_of(new, scheduled(OLD, 505, spill_stores=0, spill_fills=0))
     assert [(one.signal, one.status, one.kind) for one in verdicts] == [
         ("bundles", Status.PASS, None),

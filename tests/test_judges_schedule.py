@@ -153,3 +153,13 @@ def test_what_grew_as_it_is_listed_is_named() -> None:
         for pins, one in zip((NEW, OLD), programs, strict=True)
     )
     assert "most of it in k (400 → 900 listed)" in judged(new, old)[0].summary
+
+
+def test_a_few_spills_of_another_compiler_are_its_drift() -> None:
+    """20 spills more came with another jax and pass; the kernel's own change is held to 8."""
+    cells = [
+        schedule(NEW, 10_000, spill_stores=10, spill_fills=10),
+        schedule(OLD, 10_000, spill_stores=0, spill_fills=0),
+    ]
+    assert [one.signal for one in judged(*cells)] == ["executed_bundles"]
+    assert [one.signal for one in judged(*cells, environments=OWN)] == ["executed_bundles", "spills"]

@@ -19,7 +19,8 @@ from watchdog.model import Amount, Figure, Observation, Status, Suspect, Verdict
 OWN_SHARE = 0.10  # of a change in the kernel under the same compiler
 DRIFT_SHARE = 1 / 3  # of one that came with another compiler: six sound kernels drifted by up to 30 % in seven releases
 LEAST = {"executed_bundles": 64, "bundles": 16}
-SPILLS_SHARE, SPILLS_LEAST = 0.10, 8
+SPILLS_LEAST = 8
+SPILLS_DRIFT = 32  # and between compilers: from one libtpu to the next sound kernels went from none to 8
 TRAFFIC_SHARE, TRAFFIC_LEAST = 0.10, 64 * 1024
 _COMPILERS = ("jax", "jaxlib", "libtpu")
 _UNITS = {"executed_bundles": "bundles as they run", "bundles": "bundles"}
@@ -183,7 +184,7 @@ def _native_grew(view: View) -> bool | None:
 def _spills(view: View) -> Iterator[Verdict]:
     """A verdict on register spills, only where they moved by an amount that matters."""
     new, old = _spill_count(view.candidate), _spill_count(view.before)
-    if new is None or old is None or abs(new - old) < max(SPILLS_SHARE * old, SPILLS_LEAST):
+    if new is None or old is None or abs(new - old) < _least_spills(view, old):
         return
     change = f"{number_text(old)} → {number_text(new)} spill stores and fills, against {view.against}"
     figure = Figure.exact(new, "spills")
@@ -193,6 +194,13 @@ def _spills(view: View) -> Iterator[Verdict]:
     who = suspect(view, before=False, native=None)
     summary = sentence([change, blamed(view, who, before=False)])
     yield view.verdict(Status.REGRESSED, summary, signal="spills", kind="more spills", suspect=who, figure=figure)
+
+
+def _least_spills(view: View, old: float) -> float:
+    """The smallest change in spills that is called."""
+    if _another_compiler(view):
+        return max(DRIFT_SHARE * old, SPILLS_DRIFT)
+    return max(OWN_SHARE * old, SPILLS_LEAST)
 
 
 def _traffic(view: View) -> Iterator[Verdict]:
