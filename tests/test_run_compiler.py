@@ -15,7 +15,7 @@ from watchdog.model import Check, Outcome, Status
 pytestmark = pytest.mark.real
 
 RELEASES = ("0.7.1", "0.8.3")
-TARGETS = ("tpu:v3", "tpu:v5e", "tpu:v6e", "tpu:tpu7x")
+TARGETS = ("tpu:v5e", "tpu:v6e", "tpu:tpu7x")
 KERNELS = {
     "one_dimensional": "f32[4096]",
     "asks_for_properties": "f32[256,512]",

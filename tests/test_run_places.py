@@ -120,7 +120,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     )
     watch = '[watchdog]\ntargets = ["host", "tpu:v5e"]\nbaseline = "0.8.3"\nchecks = ["lower", "compile", "numerics"]\n'
     project.write("watchdog.toml", watch + pins + kernels)
-    ended = project.watchdog("run")
+    ended = project.watchdog("run", "--implementation", "custom")
     assert ended.code == 1, ended.stderr
     return project.results()
 
