@@ -33,7 +33,7 @@ class Finding:
         """Whether it must be found in this release for this target."""
         if not version(self.since) <= version(release) <= version(self.until) or not self._concerns(target):
             return False
-        return not self.compared or version(baseline) < version(self.since)
+        return not self.compared or (version(baseline) < version(self.since) and exists(baseline, target))
 
     def _concerns(self, target: str) -> bool:
         if self.where == EVERY_TPU:
@@ -52,6 +52,7 @@ class Watched:
     path: str
     findings: tuple[Finding, ...] = ()
     differentiate: tuple[int, ...] | None = ()
+    host: bool = True  # whether this machine's device can say anything of it
     bare: bool = False  # under pins that lack what a release forgot to require; only its import is asked
 
 
@@ -96,7 +97,7 @@ def rows(
         for kernel in kernels
         for release in releases
         for target in targets
-        if exists(release, target)
+        if exists(release, target) and (kernel.host or target != HOST)
     ]
 
 
