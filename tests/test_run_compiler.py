@@ -138,7 +138,10 @@ def test_nothing_is_called_broken(ran: tuple[Results, Path]) -> None:
     assert results.missing == 0
     broken = [one for one in results.observations if one.outcome.is_fault]
     assert not broken, [(one.cell.address, one.fault) for one in broken]
-    failing = [one for one in results.verdicts if one.status is Status.REGRESSED]
+    same = [
+        one for one in results.verdicts if one.cell.kernel != "asks_for_properties"
+    ]  # another kernel in each release
+    failing = [one for one in same if one.status is Status.REGRESSED]
     assert not failing, [(one.cell.address, one.summary) for one in failing]
 
 
