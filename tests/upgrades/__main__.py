@@ -46,6 +46,9 @@ def _watch(folder: Path, project: campaign.Project, options: argparse.Namespace)
 
 def _chosen(kernels: list[Watched], names: Sequence[str] | None) -> list[Watched]:
     known = {one.name: one for one in kernels}
+    unknown = [name for name in names or () if name not in known]
+    if unknown:
+        sys.exit(f"there is no kernel {unknown[0]}; the campaign has {', '.join(known)}")
     return [known[name] for name in names] if names else kernels
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.upgrades.expectations import HOST, RELEASES, Finding, Watched
+from tests.upgrades.expectations import GENERATIONS, HOST, RELEASES, Finding, Watched
 from tests.upgrades.moved import forgets_absl, moved
 
 _HERE = str(Path(__file__).parent)
@@ -17,11 +17,11 @@ def _broken(
     native: str = "broken.blocks:native",
     args: tuple[str, ...] = (_SQUARE,),
     differentiate: tuple[int, ...] = (),
-    host: bool = True,
+    targets: tuple[str, ...] = (HOST, *GENERATIONS),
 ) -> Watched:
     module, _, name = function.partition(":")
     called = f"{module}_{name}" if name == "custom" else name
-    return Watched(called, f"broken.{function}", native, args, _HERE, findings, differentiate, host=host)
+    return Watched(called, f"broken.{function}", native, args, _HERE, findings, differentiate, targets=targets)
 
 
 def _refused(
@@ -43,7 +43,7 @@ _SPELLINGS = (
         "spellings:parameters_as_a_dictionary",
         Finding(("wrong argument",), "lower", since="0.6.2", until="0.8.3"),
         Finding(("wrong type or shape",), "lower", since="0.9.2"),
-        host=False,  # from 0.9.2 on no interpreter takes it: skipped
+        targets=GENERATIONS,  # from 0.9.2 on no interpreter takes it: skipped
     ),
     _broken("spellings:unblocked", *moved(_GONE, since="0.6.2")),
     _broken("spellings:semaphores_of_tpu", *moved(_GONE, since="0.11.0")),

@@ -52,7 +52,8 @@ class Watched:
     path: str
     findings: tuple[Finding, ...] = ()
     differentiate: tuple[int, ...] | None = ()
-    host: bool = True  # whether this machine's device can say anything of it
+    faulty: str = "custom"  # the implementation that the findings are about
+    targets: tuple[str, ...] = (HOST, *GENERATIONS)  # for which its fate is known
     bare: bool = False  # under pins that lack what a release forgot to require; only its import is asked
 
 
@@ -91,19 +92,20 @@ def rows(
     kernels: Iterable[Watched], run: Mapping[str, Any], releases: Sequence[str], targets: Sequence[str]
 ) -> list[Row]:
     """Every kernel in every release for every target; `run` is what `watchdog run --json` wrote."""
-    verdicts = [one for one in run["verdicts"] if one["implementation"] == "custom"]
     return [
-        _row(kernel, release, target, min(releases, key=version), verdicts)
+        _row(kernel, release, target, min(releases, key=version), run["verdicts"])
         for kernel in kernels
         for release in releases
         for target in targets
-        if exists(release, target) and (kernel.host or target != HOST)
+        if exists(release, target) and target in kernel.targets
     ]
 
 
 def _row(kernel: Watched, release: str, target: str, baseline: str, verdicts: Sequence[Mapping[str, Any]]) -> Row:
     expected = [one for one in kernel.findings if one.holds(release, target, baseline)]
-    mine = [one for one in verdicts if (one["kernel"], one["pins"]) == (kernel.name, release) and _told_at(one, target)]
+    subject = (kernel.name, kernel.faulty, release)
+    about = [one for one in verdicts if (one["kernel"], one["implementation"], one["pins"]) == subject]
+    mine = [one for one in about if _told_at(one, target)]
     wrong = [one for one in mine if one["status"] == "regressed"]
     return Row(
         kernel.name,
