@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,9 +82,18 @@ def test_silence_is_not_called_right() -> None:
     assert _answer(_SOUND, _verdict("pass", "import", target=None)) is Answer.UNKNOWN
 
 
+def test_where_nothing_can_be_said_silence_is_right_and_a_finding_is_not() -> None:
+    """What no interpreter can run is no fault of the kernel."""
+    kernel = replace(_SOUND, unanswerable=("v5e",))
+    assert _answer(kernel, _verdict("skipped")) is Answer.RIGHT
+    assert _answer(kernel, _verdict("regressed", "numerics", "unsupported")) is Answer.INVENTED
+
+
 def test_a_generation_is_asked_only_of_compilers_that_know_it() -> None:
-    """libtpu describes a tpu7x from jax 0.8.3 on."""
+    """libtpu describes a tpu7x from jax 0.8.1 on."""
     assert [release for release in RELEASES if not exists(release, "tpu7x")] == ["0.5.3", "0.6.2", "0.7.2"]
+    assert not exists("0.8.0", "tpu7x")
+    assert exists("0.8.1", "tpu7x")
 
 
 def test_the_table_has_the_sentences_of_what_was_said() -> None:
@@ -109,7 +119,7 @@ def test_every_fault_is_one_that_some_release_and_generation_shows() -> None:
         for finding in kernel.findings:
             shown = [
                 (release, target)
-                for release in RELEASES
+                for release in (*RELEASES, finding.since)
                 for target in (HOST, *GENERATIONS)
                 if finding.holds(release, target, RELEASES[0])
             ]

@@ -18,10 +18,21 @@ def _broken(
     args: tuple[str, ...] = (_SQUARE,),
     differentiate: tuple[int, ...] = (),
     targets: tuple[str, ...] = (HOST, *GENERATIONS),
+    unanswerable: tuple[str, ...] = (),
 ) -> Watched:
     module, _, name = function.partition(":")
     called = f"{module}_{name}" if name == "custom" else name
-    return Watched(called, f"broken.{function}", native, args, _HERE, findings, differentiate, targets=targets)
+    return Watched(
+        called,
+        f"broken.{function}",
+        native,
+        args,
+        _HERE,
+        findings,
+        differentiate,
+        targets=targets,
+        unanswerable=unanswerable,
+    )
 
 
 def _refused(
@@ -36,20 +47,20 @@ def _wrong(*kinds: str, check: str = "numerics") -> Finding:
 
 _GONE = "missing name"
 _SPELLINGS = (
-    _broken("spellings:any_of_tpu", *moved(_GONE, since="0.10.2")),
+    _broken("spellings:any_of_tpu", *moved(_GONE, since="0.10.0")),
     _broken("spellings:tpu_memory_space", *moved(_GONE, since="0.7.2")),
     _broken("spellings:swapped_block_arguments", *moved("wrong type or shape")),
     _broken(
         "spellings:parameters_as_a_dictionary",
-        Finding(("wrong argument",), "lower", since="0.6.2", until="0.8.3"),
-        Finding(("wrong type or shape",), "lower", since="0.9.2"),
-        targets=GENERATIONS,  # from 0.9.2 on no interpreter takes it: skipped
+        Finding(("wrong argument",), "lower", since="0.6.2", until="0.9.0"),
+        Finding(("wrong type or shape",), "lower", since="0.9.1"),
+        targets=GENERATIONS,  # from 0.9.1 on no interpreter takes it: skipped
     ),
-    _broken("spellings:unblocked", *moved(_GONE, since="0.6.2")),
+    _broken("spellings:unblocked", *moved(_GONE, since="0.6.1")),
     _broken("spellings:semaphores_of_tpu", *moved(_GONE, since="0.11.0")),
     _broken("spellings:reciprocal_of_pallas"),  # deprecated, and still there: a trap
-    _broken("spellings:loop_of_pallas", *moved(_GONE, until="0.5.3")),
-    _broken("spellings:today", *moved(_GONE, until="0.5.3")),
+    _broken("spellings:loop_of_pallas", *moved(_GONE, until="0.6.1")),
+    _broken("spellings:today", *moved(_GONE, until="0.6.1")),
 )
 _IMPORTS = (
     _broken(
@@ -70,6 +81,7 @@ _LIMITS = (
     ),
     _broken("limits:odd_block", _refused("layout or alignment", check="lower"), args=("f32[256,300]",)),
     _broken("limits:odd_lanes", _refused("layout or alignment"), native="broken.limits:odd_lanes_native"),
+    _broken("limits:odd_rows", _refused("layout or alignment"), native="broken.limits:odd_rows_native"),
     _broken(
         "limits:eight_bit_floats",
         _refused("unsupported", where=("v3", "v4")),
@@ -83,15 +95,22 @@ _LIMITS = (
         args=("i8[256,256]", "i8[256,256]"),
     ),
     _broken(
+        "limits:four_bit_integers",
+        _refused("unsupported", where=("v3", "v4")),
+        native="broken.limits:product_in_i32",
+        args=("i8[256,256] randint(-8, 8)", "i8[256,256] randint(-8, 8)"),
+        unanswerable=(HOST,),  # no interpreter runs it: a CPU has no int4 arithmetic
+    ),
+    _broken(
         "limits:cast_to_eight_bits",
-        _refused("crash", where="v3", until="0.5.3"),
-        _refused("compiler error", where="v4", until="0.5.3"),
+        _refused("crash", where="v3", until="0.6.0"),
+        _refused("compiler error", where="v4", until="0.6.0"),
         native="broken.limits:cast_native",
         args=("f32[128,128]",),
     ),
     _broken(
         "limits:grows_in_vmem",
-        Finding(("more VMEM",), "schedule", since="0.8.3", compared=True),
+        Finding(("more VMEM",), "schedule", since="0.8.1", compared=True),
         args=("f32[2048,1024]",),
     ),
     _broken("limits:sorts", _refused("unsupported", check="lower"), native="broken.limits:sorted_rows"),
@@ -104,6 +123,7 @@ _NUMBERS = (
         native="broken.numbers:product",
         args=("bf16[128,2048]", "bf16[2048,128]"),
     ),
+    _broken("numbers:accumulator_not_reset", _wrong("wrong numbers"), native="broken.numbers:halves_added"),
     _broken("numbers:last_row_forgotten", _wrong("wrong numbers")),
     _broken(
         "numbers:unmasked_softmax",

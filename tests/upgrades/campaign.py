@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.upgrades.expectations import HOST, Watched, version
+from tests.upgrades.moved import ABSL_FORGOTTEN
 
 ROOT = Path(__file__).resolve().parents[2]
 _PROGRAM = (sys.executable, "-c", "from watchdog.cli import main; main()")
 _NEWER_PYTHON = (0, 11)  # the first release of jax that wants Python 3.12
-# What this release forgot to require, and Pallas needs: its absence is a finding about the pins and no kernel's.
-_FORGOTTEN = {"0.5.3": ("absl-py",), "0.9.2": ("absl-py",)}
+# What these releases forgot to require, and Pallas needs: its absence is a finding about the pins and no kernel's.
+_FORGOTTEN = dict.fromkeys(ABSL_FORGOTTEN, ("absl-py",))
 _QUICK = ("install", "import", "lower", "compile", "schedule", "numerics", "gradients", "races")
 
 

@@ -1,5 +1,7 @@
 """What a compiler or a generation does not have: memory, types, layouts."""
 
+# ruff: noqa: ARG005 - an index map is given every axis of the grid
+
 from __future__ import annotations
 
 from typing import Any
@@ -81,6 +83,19 @@ def odd_lanes_native(x: Any) -> Any:
     return jnp.tile(jnp.concatenate([x[:128, :128], x[128:, 3:131]]), (1, 2))
 
 
+def odd_rows(x: Any) -> Any:
+    """A slice that begins at a row which only the grid knows: no multiple of eight. f32[256, 256]."""
+
+    def body(x_ref: Any, o_ref: Any) -> None:
+        o_ref[...] = x_ref[pl.ds(pl.program_id(0) * 3, 128), :] * 2
+
+    return doubled(body, in_specs=[pl.BlockSpec((256, 256), lambda i: (0, 0))])(x)
+
+
+def odd_rows_native(x: Any) -> Any:
+    return jnp.concatenate([x[:128], x[3:131]]) * 2
+
+
 def eight_bit_floats(a: Any, b: Any) -> Any:
     """A product of float8 blocks, for which only the younger generations have a unit. f8e4m3fn[128, 128] twice."""
 
@@ -95,6 +110,16 @@ def eight_bit_integers(a: Any, b: Any) -> Any:
 
     def body(a_ref: Any, b_ref: Any, o_ref: Any) -> None:
         o_ref[...] = jnp.dot(a_ref[...], b_ref[...], preferred_element_type=jnp.int32)
+
+    return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct((256, 256), jnp.int32))(a, b)
+
+
+def four_bit_integers(a: Any, b: Any) -> Any:
+    """A product of int4 blocks, cast inside the kernel. i8[256, 256] twice."""
+
+    def body(a_ref: Any, b_ref: Any, o_ref: Any) -> None:
+        few = (a_ref[...].astype(jnp.int4), b_ref[...].astype(jnp.int4))
+        o_ref[...] = jnp.dot(*few, preferred_element_type=jnp.int32)
 
     return pl.pallas_call(body, out_shape=jax.ShapeDtypeStruct((256, 256), jnp.int32))(a, b)
 

@@ -41,6 +41,33 @@ def product(a: Any, b: Any) -> Any:
     return jnp.dot(a, b, preferred_element_type=jnp.float32)
 
 
+def accumulator_not_reset(x: Any) -> Any:
+    """Sums of 128 columns twice; the second block of rows adds to the first one's sum. f32[256, 256] → f32[256, 128]."""
+
+    def body(x_ref: Any, o_ref: Any, total: Any) -> None:
+        i, k = pl.program_id(0), pl.program_id(1)
+
+        @pl.when((i == 0) & (k == 0))
+        def _() -> None:
+            total[...] = jnp.zeros(total.shape, total.dtype)
+
+        total[...] += x_ref[...]
+        o_ref[...] = total[...]
+
+    return pl.pallas_call(
+        body,
+        grid=(2, 2),
+        in_specs=[pl.BlockSpec((128, 128), lambda i, k: (i, k))],
+        out_specs=pl.BlockSpec((128, 128), lambda i, k: (i, 0)),
+        out_shape=jax.ShapeDtypeStruct((256, 128), jnp.float32),
+        scratch_shapes=[pltpu.VMEM((128, 128), jnp.float32)],
+    )(x)
+
+
+def halves_added(x: Any) -> Any:
+    return x[:, :128] + x[:, 128:]
+
+
 def last_row_forgotten(x: Any) -> Any:
     """One row of each block stays zero. f32[256, 256]."""
 
