@@ -99,7 +99,7 @@ _LIMITS = (
         _refused("unsupported", where=("v3", "v4")),
         native="broken.limits:product_in_i32",
         args=("i8[256,256] randint(-8, 8)", "i8[256,256] randint(-8, 8)"),
-        unanswerable=(HOST,),  # no interpreter runs it: a CPU has no int4 arithmetic
+        unanswerable=(HOST,),  # no interpreter runs it: XLA's CPU backend refuses int4 there
     ),
     _broken(
         "limits:cast_to_eight_bits",
