@@ -22,7 +22,7 @@ from sqlalchemy import Connection, MetaData, create_engine, inspect
 from watchdog import asked, plan
 from watchdog.config import Config, load
 from watchdog.errors import UsageError
-from watchdog.model import Cell, Check, Environment, Observation, Outcome, Package, Status, Verdict
+from watchdog.model import Cell, Check, Environment, Observation, Outcome, Package, Sample, Status, Verdict
 from watchdog.plan import Selection
 from watchdog.rooms import room
 from watchdog.store import alembic_commands, open_store, reader, sqlite_file, writer
@@ -39,8 +39,8 @@ NEXT_MIGRATION = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
-down_revision = "0002"
+revision = "0004"
+down_revision = "0003"
 
 
 def upgrade():
@@ -58,8 +58,8 @@ def downgrade():
 def migrations_to_the_next(folder: Path, *, also: str = "pass") -> Migrations:
     """The shipped migrations and one more, which rebuilds a table that others point at."""
     shutil.copytree(room("migrations"), folder)
-    (folder / "versions" / "0003_note.py").write_text(NEXT_MIGRATION.format(also=also), encoding="utf-8")
-    return Migrations(folder, "0003")
+    (folder / "versions" / "0004_note.py").write_text(NEXT_MIGRATION.format(also=also), encoding="utf-8")
+    return Migrations(folder, "0004")
 
 
 def fill(root: Path) -> str:
@@ -229,10 +229,10 @@ class TestMigrating:
         before = contents(tmp_path / "watchdog.db")
         with open_store(URL, root=tmp_path, migrations=migrations_to_the_next(tmp_path / "m")):
             pass
-        copy = tmp_path / "watchdog.db.before-0003"
+        copy = tmp_path / "watchdog.db.before-0004"
 
         assert contents(tmp_path / "watchdog.db") == before
-        assert (revision(tmp_path / "watchdog.db"), revision(copy)) == ("0003", HEAD)
+        assert (revision(tmp_path / "watchdog.db"), revision(copy)) == ("0004", HEAD)
         with open_store(f"sqlite:///{copy}", root=tmp_path) as store:
             assert [observation.cell for observation in reader.observations(store, run)] == [CELL]
         assert contents(copy) == before
@@ -246,7 +246,7 @@ class TestMigrating:
             assert (tmp_path / "watchdog.db-wal").stat().st_size > 0
             open_store(URL, root=tmp_path, migrations=migrations_to_the_next(tmp_path / "m")).close()
 
-        assert len(contents(tmp_path / "watchdog.db.before-0003")["observations"]) == 2
+        assert len(contents(tmp_path / "watchdog.db.before-0004")["observations"]) == 2
 
     def test_down_on_a_store_with_data_gives_the_store_from_before(self, tmp_path: Path) -> None:
         """Up and down again leaves every row as it was."""
@@ -276,7 +276,7 @@ class TestMigrating:
         """Half a migration is rolled back, and the message says where the copy is and how to go back to it."""
         fill(tmp_path)
         before = contents(tmp_path / "watchdog.db")
-        copy = tmp_path / "watchdog.db.before-0003"
+        copy = tmp_path / "watchdog.db.before-0004"
 
         with pytest.raises(UsageError) as failure:
             open_store(URL, root=tmp_path, migrations=migrations_to_the_next(tmp_path / "m", also=also))
@@ -289,11 +289,11 @@ class TestMigrating:
     def test_a_copy_is_never_replaced(self, tmp_path: Path) -> None:
         """A second attempt makes a second copy, because the first may be the only whole one."""
         fill(tmp_path)
-        (tmp_path / "watchdog.db.before-0003").write_bytes(b"precious")
+        (tmp_path / "watchdog.db.before-0004").write_bytes(b"precious")
         open_store(URL, root=tmp_path, migrations=migrations_to_the_next(tmp_path / "m")).close()
 
-        assert (tmp_path / "watchdog.db.before-0003").read_bytes() == b"precious"
-        assert revision(tmp_path / "watchdog.db.before-0003.2") == HEAD
+        assert (tmp_path / "watchdog.db.before-0004").read_bytes() == b"precious"
+        assert revision(tmp_path / "watchdog.db.before-0004.2") == HEAD
 
     def test_several_starters_migrate_once(self, tmp_path: Path) -> None:
         """Four programs that meet an old store at once make one copy and run the migration once."""
@@ -302,7 +302,7 @@ class TestMigrating:
         start = (
             "from pathlib import Path; from watchdog.store import open_store; "
             "from watchdog.store.upgrade import Migrations; "
-            f"m = Migrations(Path({str(migrations.folder)!r}), '0003'); "
+            f"m = Migrations(Path({str(migrations.folder)!r}), '0004'); "
             f"open_store({URL!r}, root=Path({str(tmp_path)!r}), migrations=m).close()"
         )
         starters = [
@@ -311,7 +311,20 @@ class TestMigrating:
         errors = [starter.communicate()[1] for starter in starters]
 
         assert errors == [b""] * 4
-        assert [path.name for path in tmp_path.glob("*.before-*")] == ["watchdog.db.before-0003"]
+        assert [path.name for path in tmp_path.glob("*.before-*")] == ["watchdog.db.before-0004"]
+
+    def test_a_gates_tables_can_be_taken_away_and_nothing_else_with_them(self, tmp_path: Path) -> None:
+        """Migration 0003 down leaves what was observed and judged as it was; up makes its tables again, empty."""
+        run = fill(tmp_path)
+        with open_store(URL, root=tmp_path) as store:
+            writer.record_sample(store, run, Sample(replace(CELL, check=Check.TIMING, scenario=""), 0, 0.5))
+        kept = contents(tmp_path / "watchdog.db")
+        with writing(tmp_path / "watchdog.db") as connection:
+            alembic_commands.downgrade(connection, room("migrations"), "0002")
+            assert not {"samples", "probes", "gates"} & set(inspect(connection).get_table_names())
+            alembic_commands.upgrade(connection, room("migrations"), "head")
+
+        assert contents(tmp_path / "watchdog.db") == {**kept, "samples": []}
 
 
 class TestScenarios:
@@ -464,7 +477,7 @@ class TestRefusing:
         open_store(URL, root=tmp_path, migrations=migrations_to_the_next(tmp_path / "m")).close()
         before = digest(tmp_path / "watchdog.db")
 
-        expected = r"watchdog\.db: written by a newer kernel-watchdog \(its schema is 0003, .* up to 0002\); upgrade"
+        expected = r"watchdog\.db: written by a newer kernel-watchdog \(its schema is 0004, .* up to 0003\); upgrade"
         with pytest.raises(UsageError, match=expected):
             open_store(URL, root=tmp_path)
         assert digest(tmp_path / "watchdog.db") == before

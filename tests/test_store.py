@@ -32,11 +32,12 @@ from watchdog.model import (
     Observation,
     Outcome,
     Package,
+    Sample,
     Status,
     Suspect,
     Verdict,
 )
-from watchdog.store import Lock, Past, RunState, Store, open_store, reader, writer
+from watchdog.store import Gate, Lock, Past, RunState, Store, open_store, reader, writer
 from watchdog.store.series import DELTA, FLOAT, Packed, pack, unpack
 
 PROGRAM = Path(__file__).parents[1]
@@ -303,6 +304,27 @@ class TestRuns:
         with pytest.raises(UsageError, match="taken up by another process"):
             writer.reopen_run(store, found, owner={"pid": 2})
         assert reader.run(store, run).host["pid"] == 1
+
+    def test_samples_come_back_in_the_order_in_which_they_ran(self, store: Store) -> None:
+        """The time of each process is kept at once; a process that gave none is kept too; no place is taken twice."""
+        run = writer.start_run(store, config={}, host={}, version="0")
+        cell = replace(CELL, check=Check.TIMING, scenario="")
+        taken = [Sample(cell, 0, 0.5, 0.01, 20, "t"), Sample(replace(cell, pins="base"), 0, None, None, 0, "t")]
+        for sample in taken:
+            writer.record_sample(store, run, sample)
+
+        assert reader.samples(store, run) == taken
+        with pytest.raises(IntegrityError):
+            writer.record_sample(store, run, taken[0])
+
+    def test_a_gates_answer_is_replaced_when_it_answers_again(self, store: Store) -> None:
+        """A run that is no gate has none."""
+        run = writer.start_run(store, config={}, host={}, version="0")
+        assert reader.gate(store, run) is None
+        for answer in ("undecided", "passed"):
+            writer.record_gate(store, Gate(run, "a.lock", "b.lock", answer, {"ratio": math.inf}))
+
+        assert reader.gate(store, run) == Gate(run, "a.lock", "b.lock", "passed", {"ratio": math.inf})
 
     def test_a_run_that_does_not_exist_cannot_be_finished(self, store: Store) -> None:
         """The mistake is named instead of passing in silence."""

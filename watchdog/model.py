@@ -134,6 +134,18 @@ class Observation:
 
 
 @dataclass(frozen=True)
+class Sample:
+    """The time of one process of a gate: the process, not the round, is the unit of comparison."""
+
+    cell: Cell
+    place: int  # among the processes of this cell, in the order in which they ran
+    seconds: float | None  # the median of its rounds; None where the process gave none
+    spread: float | None = None  # the median distance of its rounds from that, in seconds
+    rounds: int = 0
+    at: str = ""  # UTC, ISO 8601
+
+
+@dataclass(frozen=True)
 class Figure:
     """An estimate with its interval; `low` and `high` equal `value` where the figure is exact."""
 

@@ -60,7 +60,7 @@ class Difference:
     base: Side
     head: Side
     changes: tuple[Change, ...]  # jax, jaxlib and libtpu first, then direct ones, then by name
-    warnings: tuple[str, ...]  # one sentence each: jax, jaxlib and libtpu out of step, a package that a file does not pin
+    warnings: tuple[str, ...]  # one sentence each: jax, jaxlib and libtpu out of step, packages that are not pinned
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from watchdog.model import (
     Observation,
     Outcome,
     Package,
+    Sample,
     Status,
     Suspect,
     Verdict,
@@ -27,17 +28,19 @@ from watchdog.records import decode_numbers, fault_from_json
 from watchdog.store.engine import Store
 from watchdog.store.series import Packed, unpack
 from watchdog.store.tables import (
+    GateRow,
     LockRequestRow,
     LockRow,
     ObservationRow,
     PlannedCellRow,
     RunEnvironmentRow,
     RunRow,
+    SampleRow,
     SeriesRow,
     VerdictRow,
     cell_columns,
 )
-from watchdog.store.values import Lock, Past, Run, RunState
+from watchdog.store.values import Gate, Lock, Past, Run, RunState
 
 LATEST = "latest"
 
@@ -112,6 +115,23 @@ def verdicts(store: Store, run: str) -> list[Verdict]:
     chosen = select(VerdictRow).where(VerdictRow.run == run).order_by(VerdictRow.number)
     with store.reading() as session:
         return [_verdict(row) for row in session.scalars(chosen)]
+
+
+def samples(store: Store, run: str) -> list[Sample]:
+    """The times of a gate's processes, in the order in which they ran."""
+    chosen = select(SampleRow).where(SampleRow.run == run).order_by(SampleRow.number)
+    with store.reading() as session:
+        return [
+            Sample(row.as_cell(), row.place, row.seconds, row.spread, row.rounds, row.at)
+            for row in session.scalars(chosen)
+        ]
+
+
+def gate(store: Store, run: str) -> Gate | None:
+    """What a gate answered; None for a run that is no gate, or one that has not come to its end."""
+    with store.reading() as session:
+        row = session.get(GateRow, run)
+        return row and Gate(row.run, row.base, row.head, row.answer, decode_numbers(row.document))
 
 
 def verdict_counts(store: Store) -> dict[str, dict[Status, int]]:

@@ -15,7 +15,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from watchdog.model import Cell, Check
 from watchdog.records import mend
 
-HEAD = "0002"  # the newest migration; a store at this revision is opened without looking further
+HEAD = "0003"  # the newest migration; a store at this revision is opened without looking further
 REVISION_TABLE = "watchdog_revision"  # a name of our own, so that no other program's Alembic is taken for ours
 
 _JSON = JSON(none_as_null=True)  # absent is SQL null, not the JSON text "null"
@@ -190,3 +190,43 @@ class VerdictRow(CellColumns, Base):
     detectable_value: Mapped[float | None]
     detectable_unit: Mapped[str | None]
     where: Mapped[str | None]
+
+
+class SampleRow(CellColumns, Base):
+    """The time of one process of a gate; `place` is its place among the processes of its cell."""
+
+    __tablename__ = "samples"
+    __table_args__ = (Unique("run", *CELL, "place"),)
+
+    number: Mapped[int] = mapped_column(Integer, primary_key=True)
+    run: Mapped[str] = _of_run()
+    place: Mapped[int] = mapped_column(Integer)
+    seconds: Mapped[float | None]  # the median of its rounds; null where the process gave none
+    spread: Mapped[float | None]  # the median distance of its rounds from that
+    rounds: Mapped[int] = mapped_column(Integer)
+    at: Mapped[str]
+
+
+class ProbeRow(Base):
+    """What a search learned of one lock; `question` is a digest of all that the answer depends on."""
+
+    __tablename__ = "probes"
+
+    question: Mapped[str] = mapped_column(primary_key=True)
+    lock_hash: Mapped[str] = mapped_column(primary_key=True)
+    result: Mapped[str]
+    said: Mapped[str]
+    seconds: Mapped[float]
+    at: Mapped[str]
+
+
+class GateRow(Base):
+    """What a gate answered; `document` is what `watchdog gate --json` writes."""
+
+    __tablename__ = "gates"
+
+    run: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    base: Mapped[str]
+    head: Mapped[str]
+    answer: Mapped[str]
+    document: Mapped[dict[str, Any]] = mapped_column(_JSON)

@@ -49,3 +49,14 @@ class Past:
 
     run: str
     observation: Observation
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What a gate answered. `document` is what `watchdog gate --json` writes."""
+
+    run: str
+    base: str  # as the user wrote it
+    head: str
+    answer: str
+    document: Mapping[str, Any]

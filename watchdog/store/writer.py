@@ -10,22 +10,24 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
 from watchdog.errors import UsageError
-from watchdog.model import Cell, Environment, Observation, Package, Verdict
+from watchdog.model import Cell, Environment, Observation, Package, Sample, Verdict
 from watchdog.records import encode_numbers, fault_to_json
 from watchdog.store import series
 from watchdog.store.engine import Store
 from watchdog.store.tables import (
+    GateRow,
     LockRequestRow,
     LockRow,
     ObservationRow,
     PlannedCellRow,
     RunEnvironmentRow,
     RunRow,
+    SampleRow,
     SeriesRow,
     VerdictRow,
     cell_columns,
 )
-from watchdog.store.values import Lock, Run, RunState
+from watchdog.store.values import Gate, Lock, Run, RunState
 
 
 def start_run(store: Store, *, config: Mapping[str, Any], host: Mapping[str, Any], version: str) -> str:
@@ -120,6 +122,30 @@ def record_observation(store: Store, run: str, observation: Observation) -> bool
         session.flush()
         session.add_all(_series_row(row.number, signal, values) for signal, values in observation.series.items())
     return True
+
+
+def record_sample(store: Store, run: str, sample: Sample) -> None:
+    """Keep the time of one process; it is on the disk when this returns."""
+    with store.writing() as session:
+        session.add(
+            SampleRow(
+                run=run,
+                **cell_columns(sample.cell),
+                place=sample.place,
+                seconds=sample.seconds,
+                spread=sample.spread,
+                rounds=sample.rounds,
+                at=sample.at or store.now(),
+            )
+        )
+
+
+def record_gate(store: Store, gate: Gate) -> None:
+    """Keep what a gate answered, in place of what it answered before."""
+    with store.writing() as session:
+        row = GateRow(run=gate.run, base=gate.base, head=gate.head, answer=gate.answer)
+        row.document = encode_numbers(gate.document)
+        session.merge(row)
 
 
 def record_verdicts(store: Store, run: str, verdicts: Sequence[Verdict]) -> None:
