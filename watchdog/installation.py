@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -46,11 +46,13 @@ class Installer:
     cache: EnvironmentCache
     uv: Uv
     refresh: bool
+    given: Mapping[str, Lock] = field(default_factory=dict)  # by pins: locks that need no resolving
+    _resolved: dict[EnvironmentRequest, Lock | Unresolvable] = field(default_factory=dict)
 
     def install(self, request: EnvironmentRequest) -> Installed:
         """Never raises for what is wrong with the pins: that is the observation."""
         began = time.monotonic()
-        lock = self._lock(self._asked(request))
+        lock = self.lock(request)
         if isinstance(lock, Unresolvable):
             fault = Fault(kind=f"unresolvable: {lock.reason}", message=lock.explanation)
             return self._without(request, fault, lock.log, began, None)
@@ -59,6 +61,13 @@ class Installer:
             fault = Fault(kind=f"not installed: {built.stage}", message=built.explanation)
             return self._without(request, fault, built.log, began, lock)
         return Installed(request, _environment(request, lock), self._success(request, built, began), lock, built)
+
+    def lock(self, request: EnvironmentRequest) -> Lock | Unresolvable:
+        """What a request resolves to; resolved once, however often it is asked."""
+        if request not in self._resolved:
+            given = self.given.get(request.pins)
+            self._resolved[request] = self._lock(self._asked(request)) if given is None else given
+        return self._resolved[request]
 
     def _asked(self, request: EnvironmentRequest) -> PinsRequest:
         table = self.config.pins[request.pins]
