@@ -47,10 +47,10 @@ def run(store: Store, started: Started, show: ShowProgress, *, refresh: bool) ->
     """
     uv = Uv.found()
     cache = EnvironmentCache(started.config.environments_directory, uv)
-    with _ending(store, started.id), show(len(started.cells) - len(started.seen)) as progress:
+    with ending(store, started.id), show(len(started.cells) - len(started.seen)) as progress:
         installer = Installer(started.config, store, cache, uv, refresh)
-        installed = _install(store, started, installer, progress)
-        _ask(store, started, installed, cache, progress)
+        installed = install(store, started, installer, progress)
+        asking(store, started, installed, cache, progress).ask(unseen(started))
         verdicts = judge(store, started, installed)
         code = judges.exit_code(verdicts)
         writer.finish_run(store, started.id, state=RunState.FINISHED, exit_code=code)
@@ -85,8 +85,13 @@ def resumed(store: Store, name: str | None = None) -> Started:
     return Started(unfinished.id, config, selection, plan.cells(config, selection), seen)
 
 
+def unseen(started: Started) -> list[Cell]:
+    """The cells that still have to be asked."""
+    return [cell for cell in started.cells if cell not in started.seen]
+
+
 @contextmanager
-def _ending(store: Store, run_id: str) -> Iterator[None]:
+def ending(store: Store, run_id: str) -> Iterator[None]:
     """However it ends early, the run says so."""
     try:
         yield
@@ -98,7 +103,7 @@ def _ending(store: Store, run_id: str) -> Iterator[None]:
         raise
 
 
-def _install(store: Store, started: Started, installer: Installer, progress: Progress) -> list[Installed]:
+def install(store: Store, started: Started, installer: Installer, progress: Progress) -> list[Installed]:
     """Every environment of the run, two at a time; the first to need a package downloads it for all."""
     requests = plan.environment_requests(started.config, started.selection)
     with ThreadPoolExecutor(2) as pool:
@@ -126,22 +131,21 @@ def _install_one(installer: Installer, request: EnvironmentRequest, progress: Pr
     return installer.install(request)
 
 
-def _ask(
+def asking(
     store: Store, started: Started, installed: Sequence[Installed], cache: EnvironmentCache, progress: Progress
-) -> None:
-    by_subject = {(one.request.pins, kernel): one for one in installed for kernel in one.request.kernels}
-    runner = Runner(
+) -> Runner:
+    """Who asks the cells of a run, and keeps what it observes."""
+    return Runner(
         config=started.config,
         asked=started.cells,
         cache=cache,
-        installed=by_subject,
+        installed={(one.request.pins, kernel): one for one in installed for kernel in one.request.kernels},
         host=functools.cache(lambda pins: _host(installed, pins)),
         keep=functools.partial(writer.record_observation, store, started.id),
         progress=progress,
         side_by_side=side_by_side(started.config.watchdog.cell_memory),
         seen=dict(started.seen),
     )
-    runner.ask([cell for cell in started.cells if cell not in started.seen])
 
 
 def _host(installed: Sequence[Installed], pins: str) -> str:
