@@ -256,6 +256,25 @@ def test_a_bad_service_is_named_with_its_line(write: Any, text: str, place: str,
     assert message in found
 
 
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ('budget = "soon"', "2: gate.budget", "'soon' is not a duration"),
+        ("error_rate = 0", "2: gate.error_rate", "must be greater than 0; it is 0"),
+        ("error_rate = 1.5", "2: gate.error_rate", "must be less than 1; it is 1.5"),
+        ("relevant = true", "2: gate.relevant", "must be a number; it is true"),
+        ("processes = 2", "2: gate.processes", "must be 4 or greater; it is 2"),
+        ("processes = 1000", "2: gate.processes", "must be 200 or less; it is 1000"),
+        ("relevnat = 0.1", "2: gate.relevnat", "unknown key; did you mean 'relevant'?"),
+    ],
+)
+def test_a_bad_gate_is_named_with_its_line(write: Any, text: str, place: str, message: str) -> None:
+    """Each key of `[gate]` is checked where it stands."""
+    (found,) = mistakes(write(f"[gate]\n{text}\n" + PINS + KERNEL + CASE))
+    assert place in found
+    assert message in found
+
+
 def test_a_key_of_the_service_in_another_table_is_sent_home(write: Any) -> None:
     """The message names the table that the key belongs in."""
     (found,) = mistakes(write("[watchdog]\ncalls_per_second = 40.0\n" + PINS + KERNEL + CASE))

@@ -33,11 +33,13 @@ from watchdog.config_values import (
     Operations,
     ParameterName,
     Price,
+    Processes,
     PythonVersion,
     Rate,
     RequirementText,
     ScenarioName,
     Seconds,
+    Share,
     ShortText,
     Size,
     Target,
@@ -135,10 +137,20 @@ class ServiceTable(_Table):
     restart_minutes: Minutes = 5.0
 
 
+class GateTable(_Table):
+    """`[gate]`: how long `watchdog gate` may take, and what it calls a slowdown (docs/judging-timing.md)."""
+
+    budget: Seconds = 900.0  # of timing and of the search for the package, not of the other questions
+    error_rate: Share = 0.001  # chance that a gate calls anything slower when nothing changed
+    relevant: Share | None = None  # smallest slowdown that matters; None: the smallest that the noise lets one see
+    processes: Processes = 20  # of each side, at the most
+
+
 class _Document(_Table):
     """The whole file."""
 
     watchdog: Options = Options()
+    gate: GateTable = GateTable()
     pins: dict[Name, Pins] = {}
     kernel: tuple[Kernel, ...] = ()
     service: ServiceTable | None = None
@@ -191,6 +203,7 @@ _KEYS = {
     "[[kernel]]": tuple(Kernel.model_fields),
     "[[kernel.case]]": tuple(Case.model_fields),
     "[service]": tuple(ServiceTable.model_fields),
+    "[gate]": tuple(GateTable.model_fields),
 }
 
 

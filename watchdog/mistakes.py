@@ -26,6 +26,8 @@ _WANTED = {
     "finite_number": "a finite number",
     "greater_than": "greater than {gt:g}",
     "greater_than_equal": "{ge:g} or greater",
+    "less_than": "less than {lt:g}",
+    "less_than_equal": "{le:g} or less",
 }
 _TOML_TYPES: tuple[tuple[type, str], ...] = (
     (str, "a string"),
@@ -55,6 +57,8 @@ def table_of(place: Place) -> str:
             return "[[kernel.case]]"
         case ("service",):
             return "[service]"
+        case ("gate",):
+            return "[gate]"
     return ""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from watchdog.gate.deadline import Deadline
@@ -71,6 +71,7 @@ class Sampling:
     deadline: Deadline
     progress: Progress
     samples: list[Sample]
+    gave_none: set[Cell] = field(default_factory=set)  # skipped, or failed: there is nothing to compare
 
     def run(self, compared: Sequence[Pair]) -> None:
         """Take block after block of every subject in turn, until all is decided, taken, or the time is up."""
@@ -84,7 +85,7 @@ class Sampling:
         return [list(group) for _, group in groupby(undecided, key=lambda pair: pair.subject)]
 
     def _wants_more(self, pair: Pair) -> bool:
-        if self._taken(pair) >= 2 * self.rule.processes:
+        if self._taken(pair) >= 2 * self.rule.processes or self.gave_none & {pair.base, pair.head}:
             return False
         return read(*medians(self.samples, pair), self.rule, ended=False).decision is Decision.MORE
 
@@ -95,10 +96,10 @@ class Sampling:
         """What is missing of the present block, in its order."""
         begun = self._taken(subject[0])
         for place in range(begun, begun + 2 * HALF_BLOCK - begun % (2 * HALF_BLOCK)):
-            if self.deadline.is_over:
-                return
             side = _PLACES[place % len(_PLACES)]
-            cells = [pair.base if side == "base" else pair.head for pair in subject]
+            cells = [getattr(pair, side) for pair in subject if not self.gave_none & {pair.base, pair.head}]
+            if not cells or self.deadline.is_over:
+                return
             self._process(cells, place)
 
     def _process(self, cells: Sequence[Cell], place: int) -> None:
@@ -106,10 +107,15 @@ class Sampling:
         self.progress.started(said)
         seen = {observation.cell: observation for observation in self.take(cells)}
         for cell in cells:
-            sample = _sample(cell, seen.get(cell), self._next_place(cell))
-            self.keep(sample)
-            self.samples.append(sample)
+            self._note(_sample(cell, seen.get(cell), self._next_place(cell)))
         self.progress.finished(said, Outcome.OBSERVED, sum(one.seconds for one in seen.values()))
+
+    def _note(self, sample: Sample) -> None:
+        if sample.seconds is None and sample.place == 0:
+            self.gave_none.add(sample.cell)
+            return
+        self.keep(sample)
+        self.samples.append(sample)
 
     def _next_place(self, cell: Cell) -> int:
         return sum(sample.cell == cell for sample in self.samples)
