@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from tests.projects import NEW, ROOT, Finished, Project, document
-from watchdog import __version__, cli
+from watchdog import __version__, cli, cli_shared
 from watchdog.model import Check, Outcome, Status, Suspect
 
 Watchdog = Callable[..., Finished]
@@ -149,7 +149,7 @@ class TestUse:
         def broken(_path: Path) -> None:
             raise ZeroDivisionError
 
-        monkeypatch.setattr(cli, "load", broken)
+        monkeypatch.setattr(cli_shared, "load", broken)
         finished = watchdog("runs", "--config", str(configured.folder / "watchdog.toml"))
         assert finished.code == 3
         assert "ZeroDivisionError" in finished.stderr

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from watchdog.config import Case, Config, Kernel, Options, Pins, ServiceTable, find_config, load
+from watchdog.config import Case, Config, GateTable, Kernel, Options, Pins, ServiceTable, find_config, load
 from watchdog.config_values import TARGETS
 from watchdog.errors import ConfigError, UsageError
 from watchdog.model import Check, Scenario, Service
@@ -494,6 +494,7 @@ def test_the_documentation_names_every_key() -> None:
         "[[kernel]]": set(Kernel.model_fields) - {"case"},  # a table of its own
         "[[kernel.case]]": set(Case.model_fields),
         "[service]": set(ServiceTable.model_fields),
+        "[gate]": set(GateTable.model_fields),
     }
     assert sections.keys() == tables.keys()
     for header, keys in tables.items():

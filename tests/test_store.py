@@ -282,13 +282,12 @@ class TestRuns:
 
     def test_the_latest_unfinished_run_can_go_on(self, store: Store) -> None:
         """A run that is running, interrupted or failed is unfinished; reopened, it runs again."""
-        assert reader.latest_unfinished_run(store) is None
+        assert reader.unfinished_runs(store) == []
         interrupted, finished = begin(store), begin(store)
         writer.finish_run(store, interrupted, state=RunState.INTERRUPTED, exit_code=3)
         writer.finish_run(store, finished, state=RunState.FINISHED, exit_code=0)
 
-        found = reader.latest_unfinished_run(store)
-        assert found is not None
+        (found,) = reader.unfinished_runs(store)
         assert found.id == interrupted
         writer.reopen_run(store, found, owner={"pid": 2})
         reopened = reader.run(store, interrupted)

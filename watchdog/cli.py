@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 import errno
-import json
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
-from watchdog import __version__
-from watchdog.config import FILE_NAME, Config, find_config, load
+from watchdog import __version__, cli_gate
+from watchdog.cli_shared import (
+    CaseOption,
+    CheckOption,
+    ColorOption,
+    ConfigOption,
+    ImplementationOption,
+    JsonOption,
+    KernelOption,
+    OutOption,
+    PinsOption,
+    QuietOption,
+    RunArgument,
+    ScenarioOption,
+    TargetOption,
+    check_writable,
+    environment_cache,
+    load_config,
+    load_if_present,
+    made_console,
+    opened_store,
+    progress_on,
+    say,
+    write_json,
+    write_report,
+)
 from watchdog.errors import UsageError, WatchdogError
 
 app = typer.Typer(
@@ -32,28 +51,7 @@ app = typer.Typer(
 )
 environments_app = typer.Typer(no_args_is_help=True, help="The environments in the cache.")
 app.add_typer(environments_app, name="environments")
-
-ConfigOption = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help=f"Configuration; {FILE_NAME} here or above by default.")
-]
-PinsOption = Annotated[list[str] | None, typer.Option("--pins", metavar="NAME", help="Only these pins (repeatable).")]
-KernelOption = Annotated[list[str] | None, typer.Option("--kernel", metavar="NAME", help="Only this kernel.")]
-CaseOption = Annotated[list[str] | None, typer.Option("--case", metavar="NAME", help="Only this case.")]
-ImplementationOption = Annotated[
-    list[str] | None, typer.Option("--implementation", metavar="NAME", help="Only this implementation.")
-]
-TargetOption = Annotated[list[str] | None, typer.Option("--target", metavar="TARGET", help="Only this target.")]
-CheckOption = Annotated[list[str] | None, typer.Option("--check", metavar="CHECK", help="Only this check.")]
-ScenarioOption = Annotated[
-    list[str] | None, typer.Option("--scenario", metavar="NAME", help="Only this scenario of the memory check.")
-]
-JsonOption = Annotated[
-    str | None, typer.Option("--json", metavar="FILE", help="Write the run as JSON; - for standard output.")
-]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table; errors only.")]
-ColorOption = Annotated[bool, typer.Option("--no-color", help="No colours (NO_COLOR is honoured too).")]
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or latest.")]
-OutOption = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where the report goes.")]
+cli_gate.add_to(app)
 
 _OUTPUT_ENDED = (errno.ENOSPC, errno.EDQUOT, errno.EPIPE)  # a full disk, a quota, a reader that has gone
 _USAGE, _INCOMPLETE = 2, 3  # exit codes
@@ -73,13 +71,13 @@ def _explain(error: BaseException) -> int:
     """Say what ended a command early; returns the exit code."""
     match error:
         case WatchdogError():
-            _say(f"error: {error}")
+            say(f"error: {error}")
             return error.exit_code
         case KeyboardInterrupt():
-            _say("stopped")
+            say("stopped")
             return _INCOMPLETE
         case OSError() if error.errno in _OUTPUT_ENDED:
-            _say(f"error: the output could not be written: {error.strerror}")
+            say(f"error: the output could not be written: {error.strerror}")
             return _INCOMPLETE
         case typer.Abort():
             return _USAGE
@@ -123,8 +121,8 @@ def init(
 
     written = scaffold.write_demo(directory) if demo else scaffold.write_starter(directory)
     for path in written:
-        _say(f"wrote {path}")
-    _say(scaffold.demo_steps() if demo else scaffold.starter_steps())
+        say(f"wrote {path}")
+    say(scaffold.demo_steps() if demo else scaffold.starter_steps())
 
 
 @app.command("check-config")
@@ -132,9 +130,9 @@ def check_config(*, config: ConfigOption = None) -> None:
     """Read the configuration, name every mistake in it, and say what a run would ask."""
     from watchdog import plan
 
-    loaded = _load(config)
+    loaded = load_config(config)
     cells = plan.cells(loaded, plan.Selection())
-    _say(
+    say(
         f"{loaded.path}: {len(loaded.kernel)} kernels, {len(loaded.pins)} pins (baseline {loaded.baseline}), "
         f"{len(loaded.watchdog.targets)} targets: {len(cells)} cells"
     )
@@ -149,14 +147,14 @@ def doctor(*, config: ConfigOption = None, no_color: ColorOption = False) -> Non
     from watchdog.store.engine import open_store
     from watchdog.uv import Uv
 
-    loaded = _load_if_present(config)
+    loaded = load_if_present(config)
     folder = loaded.environments_directory if loaded else None
     findings = examination.examine(
         Uv.found,
         lambda uv: EnvironmentCache(folder, uv),
         lambda: open_store(loaded.database_url, root=loaded.root).close() if loaded else None,
     )
-    terminal.doctor_table(findings, _console(no_color=no_color))
+    terminal.doctor_table(findings, made_console(no_color=no_color))
     if any(finding.level is examination.Level.PROBLEM for finding in findings):
         raise typer.Exit(2)
 
@@ -191,7 +189,7 @@ def run(
     from watchdog.runner import Interrupted
     from watchdog.store import reader
 
-    loaded = _load(config)
+    loaded = load_config(config)
     chosen = (pins, kernel, case, implementation, target, check, scenario)
     selection = plan.Selection(*(tuple(given or ()) for given in chosen))
     if resume and selection != plan.Selection():
@@ -199,21 +197,21 @@ def run(
         raise UsageError(msg)
     folder = out or loaded.report_directory
     reporting.check_place(folder)  # now, rather than when hours have been spent
-    _check_json(json_file)
+    check_writable(json_file)
     if not resume:  # a run goes on in the folder that it began with
         EnvironmentCache(loaded.environments_directory).prepare()
-    with _store(loaded) as store:
+    with opened_store(loaded) as store:
         started = running.resumed(store) if resume else running.begin(store, loaded, selection)
-        console = _console(no_color=no_color)
+        console = made_console(no_color=no_color)
         try:
-            code = running.run(store, started, _progress(console, quiet=quiet), refresh=refresh)
+            code = running.run(store, started, progress_on(console, quiet=quiet), refresh=refresh)
         except Interrupted:
-            _say(f"stopped; what was seen is kept. `watchdog run --resume` finishes run {started.id}")
+            say(f"stopped; what was seen is kept. `watchdog run --resume` finishes run {started.id}")
             raise typer.Exit(running.INCOMPLETE) from None
         finished = reader.run(store, started.id)
         if json_file is not None:
-            _write_json(reporting.document(store, finished), json_file)
-        page = _write_report(store, finished, folder)
+            write_json(reporting.document(store, finished), json_file)
+        page = write_report(store, finished, folder)
         if not quiet:
             from watchdog.publish import terminal
 
@@ -227,8 +225,8 @@ def runs(*, config: ConfigOption = None, no_color: ColorOption = False) -> None:
     from watchdog import reporting
     from watchdog.publish import terminal
 
-    with _store(_load(config)) as store:
-        terminal.run_table(reporting.summaries(store), _console(no_color=no_color, stderr=False))
+    with opened_store(load_config(config)) as store:
+        terminal.run_table(reporting.summaries(store), made_console(no_color=no_color, stderr=False))
 
 
 @app.command()
@@ -244,12 +242,12 @@ def show(
     from watchdog.publish import terminal
     from watchdog.store import reader
 
-    with _store(_load(config)) as store:
+    with opened_store(load_config(config)) as store:
         found = reader.run(store, run_name)
         if json_file is not None:
-            _write_json(reporting.document(store, found), json_file)
+            write_json(reporting.document(store, found), json_file)
         else:
-            terminal.run_detail(reporting.report(store, found), _console(no_color=no_color, stderr=False))
+            terminal.run_detail(reporting.report(store, found), made_console(no_color=no_color, stderr=False))
 
 
 @app.command()
@@ -264,10 +262,10 @@ def report(
     from watchdog import reporting
     from watchdog.store import reader
 
-    loaded = _load(config)
-    with _store(loaded) as store:
+    loaded = load_config(config)
+    with opened_store(loaded) as store:
         page = reporting.write(store, reader.run(store, run_name), out or loaded.report_directory)
-    _say(f"Report: {page}")
+    say(f"Report: {page}")
     if open_page:
         typer.launch(page.as_uri())
 
@@ -289,16 +287,16 @@ def selftest(
     from watchdog.publish.selftest_table import selftest_table
     from watchdog.runner import Interrupted
 
-    loaded = _load_if_present(config)
-    _check_json(json_file)
-    console = _console(no_color=no_color)
+    loaded = load_if_present(config)
+    check_writable(json_file)
+    console = made_console(no_color=no_color)
     try:
-        outcomes = testing.selftest(loaded, pins or (), _progress(console, quiet=quiet), testing.PLANTS)
+        outcomes = testing.selftest(loaded, pins or (), progress_on(console, quiet=quiet), testing.PLANTS)
     except Interrupted:
-        _say("stopped; a selftest keeps nothing")
+        say("stopped; a selftest keeps nothing")
         raise typer.Exit(_INCOMPLETE) from None
     if json_file is not None:
-        _write_json(testing.document(outcomes), json_file)
+        write_json(testing.document(outcomes), json_file)
     if not quiet:
         selftest_table(outcomes, console)
     raise typer.Exit(outcomes.exit_code)
@@ -309,7 +307,9 @@ def environments_list(*, config: ConfigOption = None, no_color: ColorOption = Fa
     """List the environments in the cache, last used first."""
     from watchdog.publish import terminal
 
-    terminal.environments_table(_cache(config).list_environments(), _console(no_color=no_color, stderr=False))
+    terminal.environments_table(
+        environment_cache(config).list_environments(), made_console(no_color=no_color, stderr=False)
+    )
 
 
 @environments_app.command("prune")
@@ -324,93 +324,8 @@ def environments_prune(
     """Remove environments that have not been used for a while. Those in use stay."""
     from watchdog.publish import wording
 
-    pruned = _cache(config).prune(older_than=timedelta(0) if everything else timedelta(days=older_than))
+    pruned = environment_cache(config).prune(older_than=timedelta(0) if everything else timedelta(days=older_than))
     removed = [one.environment.bytes for one in pruned if one.removed]
     kept = len(pruned) - len(removed)
     said = f"removed {wording.count(len(removed), 'environment')}, {wording.amount(sum(removed), 'B')}"
-    _say(f"{said}; {kept} more in use, which stay" if kept else said)
-
-
-def _load(path: Path | None) -> Config:
-    return load(path if path is not None else find_config(Path.cwd()))
-
-
-def _load_if_present(path: Path | None) -> Config | None:
-    """The configuration for a command that can do without one, but not with a wrong one."""
-    if path is not None:
-        return load(path)
-    try:
-        found = find_config(Path.cwd())
-    except UsageError:
-        return None
-    return load(found)
-
-
-@contextmanager
-def _store(config: Config) -> Iterator[Any]:
-    from watchdog.store.engine import open_store
-
-    with open_store(config.database_url, root=config.root) as store:
-        yield store
-
-
-def _cache(path: Path | None) -> Any:
-    from watchdog.environments import EnvironmentCache
-
-    config = _load_if_present(path)
-    return EnvironmentCache(config.environments_directory if config else None)
-
-
-def _progress(console: Console, *, quiet: bool) -> Any:
-    from watchdog.publish.progress import progress
-
-    return lambda total: progress(total, console, quiet=quiet)
-
-
-def _console(*, no_color: bool, stderr: bool = True) -> Console:
-    return Console(stderr=stderr, no_color=True if no_color else None, highlight=False)
-
-
-def _say(sentence: str) -> None:
-    """One plain message on standard error."""
-    Console(stderr=True, highlight=False).print(Text(sentence), soft_wrap=True)
-
-
-def _write_report(store: Any, finished: Any, folder: Path) -> Path:
-    from watchdog import reporting
-
-    try:
-        return reporting.write(store, finished, folder)
-    except UsageError as error:
-        msg = f"{error}. The run is kept: `watchdog report {finished.id} --out DIR` writes it elsewhere"
-        raise UsageError(msg) from error
-
-
-def _check_json(file: str | None) -> None:
-    """Raises UsageError when the file of `--json` could not be written; what it holds stays until there is a new one."""
-    if file in (None, "-"):
-        return
-    path = Path(file)
-    is_new = not path.exists()
-    try:
-        with path.open("a", encoding="utf-8"):
-            pass
-        if is_new:
-            path.unlink()
-    except OSError as error:
-        raise _unwritable_json(file, error) from error
-
-
-def _unwritable_json(file: str, error: OSError) -> UsageError:
-    return UsageError(f"--json {file}: it cannot be written: {error.strerror or error}; name another file")
-
-
-def _write_json(document: dict[str, Any], file: str) -> None:
-    text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-    if file == "-":
-        sys.stdout.write(text)
-        return
-    try:
-        Path(file).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise _unwritable_json(file, error) from error
+    say(f"{said}; {kept} more in use, which stay" if kept else said)

@@ -54,6 +54,7 @@ def report(store: Store, run: Run) -> RunReport:
         environments=tuple(reader.environments(store, run.id)),
         observations=tuple(reader.observations(store, run.id)),
         verdicts=tuple(reader.verdicts(store, run.id)),
+        command=_command(run),
     )
 
 
@@ -74,7 +75,12 @@ def _summary(store: Store, run: Run, counts: Mapping[Status, int]) -> RunSummary
         kernels=asked.kernels,
         pins=asked.pins,
         counts=counts,
+        command=_command(run),
     )
+
+
+def _command(run: Run) -> str:
+    return "gate" if run.is_gate else "run"
 
 
 def _state(run: Run) -> str:

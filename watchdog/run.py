@@ -7,20 +7,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from watchdog import __version__, asked, judges, machine, ownership, plan, process
 from watchdog.config import Config
 from watchdog.environments import EnvironmentCache
 from watchdog.errors import UsageError
+from watchdog.gate import sampling
 from watchdog.installation import Installed, Installer, own_packages
 from watchdog.judges import KernelFacts
+from watchdog.judges.experiment import Rule
 from watchdog.model import Cell, Observation, Verdict
 from watchdog.plan import EnvironmentRequest, Selection
 from watchdog.runner import Interrupted, Progress, Runner, label
 from watchdog.store import reader, writer
 from watchdog.store.engine import Store
-from watchdog.store.values import RunState
+from watchdog.store.values import Run, RunState
 from watchdog.uv import Uv
 
 INCOMPLETE = 3  # exit code of a run that was interrupted
@@ -57,25 +60,36 @@ def run(store: Store, started: Started, show: ShowProgress, *, refresh: bool) ->
     return code
 
 
-def begin(store: Store, config: Config, selection: Selection) -> Started:
-    """Write down what a new run will ask. Raises UsageError when that is nothing."""
+def begin(
+    store: Store, config: Config, selection: Selection, purpose: Mapping[str, Any] = MappingProxyType({})
+) -> Started:
+    """Write down what a new run will ask, and what else whoever resumes it must know (`purpose`, JSON values).
+
+    Raises UsageError when it asks nothing.
+    """
     cells = plan.cells(config, selection)
     host = {**machine.facts(), **ownership.mine()}
-    run_id = writer.start_run(store, config=asked.document(config, selection), host=host, version=__version__)
+    document = {**asked.document(config, selection), **purpose}
+    run_id = writer.start_run(store, config=document, host=host, version=__version__)
     writer.record_plan(store, run_id, cells)
     return Started(run_id, config, selection, cells, {})
 
 
-def resumed(store: Store, name: str | None = None) -> Started:
-    """An unfinished run, with the configuration that it began with; the latest when it is not named.
+def resumed(store: Store) -> Started:
+    """The latest unfinished run, with the configuration that it began with.
 
     Raises UsageError when there is none, when its process is still alive, or when its configuration is of a program
     unlike this one.
     """
-    unfinished = reader.run(store, name) if name else reader.latest_unfinished_run(store)
-    if unfinished is None or unfinished.state is RunState.FINISHED:
+    unfinished = next((one for one in reader.unfinished_runs(store) if not one.is_gate), None)
+    if unfinished is None:
         msg = "there is no unfinished run to resume; `watchdog run` starts a new one, `watchdog runs` lists them"
         raise UsageError(msg)
+    return taken_up(store, unfinished)
+
+
+def taken_up(store: Store, unfinished: Run) -> Started:
+    """An unfinished run, from now on this process's. Raises UsageError as `resumed` does."""
     if ownership.is_alive(unfinished):
         msg = f"run {unfinished.id} is still running (process {unfinished.host['pid']}); wait for it, or stop it first"
         raise UsageError(msg)
@@ -158,8 +172,10 @@ def side_by_side(cell_memory: int) -> int:
     return max(1, min(machine.usable_cores(), machine.usable_memory() // cell_memory))
 
 
-def judge(store: Store, started: Started, installed: Sequence[Installed]) -> tuple[Verdict, ...]:
-    """Judge what the run observed, and keep the verdicts."""
+def judge(
+    store: Store, started: Started, installed: Sequence[Installed], rule: Rule | None = None
+) -> tuple[Verdict, ...]:
+    """Judge what the run observed, and keep the verdicts; with a `rule`, times as an experiment by it."""
     facts = {
         kernel.name: KernelFacts(
             own_packages(started.config, kernel, installed), kernel.tolerance, started.config.served
@@ -170,6 +186,8 @@ def judge(store: Store, started: Started, installed: Sequence[Installed]) -> tup
     baseline = started.config.baseline if started.config.baseline in names else None
     observations = reader.observations(store, started.id)
     environments = reader.environments(store, started.id)
-    verdicts = judges.judge_run(observations, environments, baseline, facts)
+    times = sampling.by_cell(reader.samples(store, started.id), baseline)
+    experiment = {} if rule is None else {"samples": times, "rule": rule}
+    verdicts = judges.judge_run(observations, environments, baseline, facts, **experiment)
     writer.record_verdicts(store, started.id, verdicts)
     return verdicts

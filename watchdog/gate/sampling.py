@@ -7,7 +7,7 @@ that are still open; each time is kept as it arrives, so that an interrupted gat
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -131,9 +131,11 @@ def _sample(cell: Cell, observation: Observation | None, place: int) -> Sample:
     return Sample(cell, place, middle, spread, len(rounds), observation.at)
 
 
-def told_by(samples: Sequence[Sample], same: Mapping[Cell, Sequence[Cell]]) -> Iterator[Sample]:
-    """The samples, and once more for each cell that asks the very same thing and was not measured by itself."""
-    for sample in samples:
-        yield sample
-        for cell in same.get(sample.cell, ()):
-            yield replace(sample, cell=cell)
+def by_cell(samples: Sequence[Sample], base: str | None) -> dict[Cell, list[float]]:
+    """The times of each cell's processes, in seconds, block by block; `base` names the pins of the base."""
+    heads = dict.fromkeys(sample.cell for sample in samples if sample.cell.pins != base)
+    found: dict[Cell, list[float]] = {}
+    for head in heads if base is not None else ():
+        pair = Pair(replace(head, pins=base), head)
+        found[pair.base], found[pair.head] = medians(samples, pair)
+    return found

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from watchdog.model import Environment, Observation, Status, Verdict
 
 KILLED = "killed"  # the state of a run whose process has gone, though the run did not end
-RESUMABLE = ("interrupted", "failed", KILLED)  # the states of a run that `watchdog run --resume` finishes
+RESUMABLE = ("interrupted", "failed", KILLED)  # the states of a run that --resume finishes
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class RunSummary:
     kernels: tuple[str, ...]
     pins: tuple[str, ...]
     counts: Mapping[Status, int]
+    command: str = "run"  # of watchdog, that began it: "run" or "gate"
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class RunReport:
     environments: tuple[Environment, ...] = ()
     observations: tuple[Observation, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
+    command: str = "run"
 
     @property
     def summary(self) -> RunSummary:
@@ -53,5 +55,13 @@ class RunReport:
         for verdict in self.verdicts:
             counts[verdict.status] += 1
         return RunSummary(
-            self.run_id, self.started, self.finished, self.state, self.exit_code, self.kernels, self.pins, counts
+            self.run_id,
+            self.started,
+            self.finished,
+            self.state,
+            self.exit_code,
+            self.kernels,
+            self.pins,
+            counts,
+            self.command,
         )

@@ -66,12 +66,11 @@ def run(store: Store, name: str) -> Run:
         return _run(_by_beginning(session, store, name))
 
 
-def latest_unfinished_run(store: Store) -> Run | None:
-    """The newest run that did not come to its end: interrupted, failed, or killed while it was running."""
-    unfinished = select(RunRow).where(RunRow.state != RunState.FINISHED.value).order_by(*_NEWEST_FIRST).limit(1)
+def unfinished_runs(store: Store) -> list[Run]:
+    """The runs that did not come to their end, newest first: interrupted, failed, or killed while they were running."""
+    unfinished = select(RunRow).where(RunRow.state != RunState.FINISHED.value).order_by(*_NEWEST_FIRST)
     with store.reading() as session:
-        row = session.scalar(unfinished)
-        return _run(row) if row else None
+        return [_run(row) for row in session.scalars(unfinished)]
 
 
 def observations(store: Store, run: str) -> list[Observation]:

@@ -32,6 +32,11 @@ class Run:
     config: Mapping[str, Any]
     host: Mapping[str, Any]
 
+    @property
+    def is_gate(self) -> bool:
+        """Whether `watchdog gate` began it, which alone can go on with it."""
+        return "gate" in self.config
+
 
 @dataclass(frozen=True)
 class Lock:
