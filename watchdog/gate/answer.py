@@ -40,7 +40,7 @@ def judged(
     before = {_key(verdict): verdict for verdict in verdicts if verdict.cell.pins == base}
     after = [verdict for verdict in verdicts if verdict.cell.pins == head]
     told = [_judged_head(verdict, _before(verdict, before, base), accepted, today) for verdict in after]
-    shared = {one.before.id for one in told if one.standing is Standing.STILL and one.before}
+    shared = {one.before.id for one in told if one.verdict.status is Status.REGRESSED and one.before}
     alone = [
         Judged(verdict, Standing.BASE)
         for verdict in before.values()
