@@ -127,7 +127,7 @@ def gate(
             steps.refuse_equal(both)
             started = steps.begin(store, both, request)
         try:
-            report = steps.gate(store, both, request, started, show, _tell(quiet=quiet))
+            report = steps.Gate(store, both, request, started, show, _tell(quiet=quiet)).passed()
         except Interrupted:
             say(f"stopped; what was seen is kept. `watchdog gate --resume` finishes gate {started.id}")
             raise typer.Exit(_INCOMPLETE) from None

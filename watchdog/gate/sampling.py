@@ -133,9 +133,10 @@ def _sample(cell: Cell, observation: Observation | None, place: int) -> Sample:
 
 def by_cell(samples: Sequence[Sample], base: str | None) -> dict[Cell, list[float]]:
     """The times of each cell's processes, in seconds, block by block; `base` names the pins of the base."""
-    heads = dict.fromkeys(sample.cell for sample in samples if sample.cell.pins != base)
+    if base is None:
+        return {}
     found: dict[Cell, list[float]] = {}
-    for head in heads if base is not None else ():
+    for head in dict.fromkeys(sample.cell for sample in samples if sample.cell.pins != base):
         pair = Pair(replace(head, pins=base), head)
         found[pair.base], found[pair.head] = medians(samples, pair)
     return found

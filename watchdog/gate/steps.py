@@ -19,7 +19,7 @@ from watchdog.gate.deadline import Deadline
 from watchdog.gate.difference import difference, same_locks
 from watchdog.gate.document import document
 from watchdog.gate.relevance import unrelated
-from watchdog.gate.report import Answer, Blame, Difference, GateReport, Judged, Probe, Standing
+from watchdog.gate.report import Answer, Blame, Difference, GateReport, Judged, Probe
 from watchdog.gate.sampling import Pair, Sampling
 from watchdog.gate.sides import GivenSide, check_readable, compared, read_sides
 from watchdog.installation import Installed, Installer
@@ -29,9 +29,8 @@ from watchdog.pins import Lock, Unresolvable
 from watchdog.plan import Selection
 from watchdog.run import ShowProgress, Started
 from watchdog.runner import Runner
-from watchdog.store import reader, writer
+from watchdog.store import reader, values, writer
 from watchdog.store.engine import Store
-from watchdog.store.values import Gate, RunState
 from watchdog.uv import Uv
 
 TellProbe = Callable[[Probe, float], object]  # called with each probe of a search and the seconds that are left
@@ -114,59 +113,105 @@ def begin(store: Store, both: Compared, request: Request) -> Started:
     return run.begin(store, both.config, replace(request.selection, pins=()), purpose=purpose)
 
 
-def gate(
-    store: Store, both: Compared, request: Request, started: Started, show: ShowProgress, tell: TellProbe
-) -> GateReport:
-    """Build both environments, ask every question of both, time them, judge, find the package, and keep the answer.
+@dataclass(frozen=True)
+class Gate:
+    """A gate at work: what it compares, and whom it tells."""
 
-    Whatever ends it early, what was observed is kept, and `resumed` goes on from there.
-    """
-    began = time.monotonic()
-    cache = both.installer.cache
-    with run.ending(store, started.id):
-        timed = [cell for cell in started.cells if cell.check is Check.TIMING]
-        others = [cell for cell in run.unseen(started) if cell.check is not Check.TIMING]
-        with show(len(others)) as progress:
-            installed = run.install(store, started, both.installer, progress)
-            runner = run.asking(store, started, installed, cache, progress)
-            runner.ask([cell for cell in others if cell.check is not Check.INSTALL])
-        deadline = Deadline(both.config.gate.budget if request.budget is None else request.budget)
-        rule = time_them(store, started, runner, timed, both, deadline, show)
-        verdicts = run.judge(store, started, installed, rule=rule)
-        told = _told(store, both, started, verdicts)
-        blames = _search(store, both, request, told, deadline, tell) if request.search else ()
-        report = _report(store, both, request, started, told, blames, time.monotonic() - began)
-        _keep(store, both, report)
-    return report
+    store: Store
+    both: Compared
+    request: Request
+    started: Started
+    show: ShowProgress
+    tell: TellProbe
 
+    def passed(self) -> GateReport:
+        """Build both environments, ask every question of both, time them, judge, find the package, keep the answer.
 
-def time_them(
-    store: Store,
-    started: Started,
-    runner: Runner,
-    timed: Sequence[Cell],
-    both: Compared,
-    deadline: Deadline,
-    show: ShowProgress,
-) -> Rule:
-    """Sample the time of both sides; returns the rule that the pairs were compared by."""
-    same = plan.same_questions(both.config, timed)
-    asked_pairs = sampling.pairs(list(same), both.base.name, both.head.name)
-    options = both.config.gate
-    rule = Rule(options.error_rate, max(1, len(asked_pairs)), options.relevant, options.processes)
-    subjects = len({pair.subject for pair in asked_pairs})
-    with show(2 * rule.processes * subjects) as progress:
-        loop = Sampling(
-            take=lambda cells: _one_process(runner, cells, same),
-            keep=lambda sample: _keep_sample(store, started.id, sample, same),
-            rule=rule,
-            deadline=deadline,
-            progress=progress,
-            samples=[sample for sample in reader.samples(store, started.id) if sample.cell in same],
+        Whatever ends it early, what was observed is kept, and `resumed` goes on from there.
+        """
+        began = time.monotonic()
+        with run.ending(self.store, self.started.id):
+            installed, runner = self._ask()
+            deadline = self._deadline()
+            rule = self._time(runner, deadline)
+            verdicts = run.judge(self.store, self.started, installed, rule=rule)
+            told = self._told(verdicts)
+            blames = self._search(told, installed, deadline)
+            report = self._report(told, blames, time.monotonic() - began)
+            self._keep(report)
+        return report
+
+    def _ask(self) -> tuple[list[Installed], Runner]:
+        """All questions but timing."""
+        cells = [cell for cell in run.unseen(self.started) if cell.check is not Check.TIMING]
+        with self.show(len(cells)) as progress:
+            installed = run.install(self.store, self.started, self.both.installer, progress)
+            runner = run.asking(self.store, self.started, installed, self.both.installer.cache, progress)
+            runner.ask([cell for cell in cells if cell.check is not Check.INSTALL])
+        return installed, runner
+
+    def _deadline(self) -> Deadline:
+        chosen = self.request.budget
+        return Deadline(self.both.config.gate.budget if chosen is None else chosen)
+
+    def _time(self, runner: Runner, deadline: Deadline) -> Rule:
+        """Sample the time of both sides; returns the rule that the pairs are compared by."""
+        timed = [cell for cell in self.started.cells if cell.check is Check.TIMING]
+        same = plan.same_questions(self.both.config, timed)
+        compared_pairs = sampling.pairs(list(same), self.both.base.name, self.both.head.name)
+        options = self.both.config.gate
+        rule = Rule(options.error_rate, max(1, len(compared_pairs)), options.relevant, options.processes)
+        worth = _worth_timing(runner, compared_pairs)
+        with self.show(2 * rule.processes * len({pair.subject for pair in worth})) as progress:
+            loop = Sampling(
+                take=lambda cells: _one_process(runner, cells, same),
+                keep=lambda sample: self._keep_sample(sample, same),
+                rule=rule,
+                deadline=deadline,
+                progress=progress,
+                samples=[one for one in reader.samples(self.store, self.started.id) if one.cell in same],
+            )
+            loop.run(worth)
+        replace(runner, progress=_Silent(), seen=runner.seen).ask([cell for cell in timed if cell not in runner.seen])
+        return rule
+
+    def _keep_sample(self, sample: Sample, same: Mapping[Cell, Sequence[Cell]]) -> None:
+        for cell in (sample.cell, *same.get(sample.cell, ())):
+            writer.record_sample(self.store, self.started.id, replace(sample, cell=cell))
+
+    def _told(self, verdicts: Sequence[Verdict]) -> tuple[Judged, ...]:
+        return answer.judged(
+            verdicts,
+            {seen.cell: seen for seen in reader.observations(self.store, self.started.id)},
+            acceptances.load(acceptances.beside(self.both.config.path)),
+            base=self.both.base.name,
+            head=self.both.head.name,
+            today=datetime.datetime.now(tz=datetime.UTC).date(),
         )
-        loop.run(_worth_timing(runner, asked_pairs))
-    runner.ask([cell for cell in timed if cell not in runner.seen])
-    return rule
+
+    def _search(self, told: Sequence[Judged], installed: Sequence[Installed], deadline: Deadline) -> tuple[Blame, ...]:
+        """The packages that bring what regressed."""
+        return ()
+
+    def _report(self, told: tuple[Judged, ...], blames: tuple[Blame, ...], seconds: float) -> GateReport:
+        said = answer.answer(told, self.request.strictness)
+        return GateReport(
+            run_id=self.started.id,
+            started=reader.run(self.store, self.started.id).started,
+            seconds=seconds,
+            answer=said,
+            exit_code=EXIT_CODES[said],
+            headline=answer.headline(told, said, base=self.both.base.given, head=self.both.head.given),
+            difference=self.both.difference,
+            judged=told,
+            blames=blames,
+        )
+
+    def _keep(self, report: GateReport) -> None:
+        base, head = self.both.base.given, self.both.head.given
+        kept = values.Gate(report.run_id, base, head, report.answer.value, document(report))
+        writer.record_gate(self.store, kept)
+        writer.finish_run(self.store, report.run_id, state=values.RunState.FINISHED, exit_code=report.exit_code)
 
 
 class _Silent:
@@ -188,56 +233,10 @@ def _one_process(runner: Runner, cells: Sequence[Cell], same: Mapping[Cell, Sequ
     before = {cell: seen for cell, seen in runner.seen.items() if cell.check is not Check.TIMING}
     replace(runner, keep=answers.append, progress=_Silent(), seen=before).ask(cells)
     keeper = replace(runner, progress=_Silent(), same=same, seen=runner.seen)
-    for answer in answers:
-        if answer.cell not in runner.seen:
-            keeper.record(answer)
+    for one in answers:
+        if one.cell not in runner.seen:
+            keeper.record(one)
     return answers
-
-
-def _keep_sample(store: Store, run_id: str, sample: Sample, same: Mapping[Cell, Sequence[Cell]]) -> None:
-    for cell in (sample.cell, *same.get(sample.cell, ())):
-        writer.record_sample(store, run_id, replace(sample, cell=cell))
-
-
-def _told(store: Store, both: Compared, started: Started, verdicts: Sequence[Verdict]) -> tuple[Judged, ...]:
-    return answer.judged(
-        verdicts,
-        {seen.cell: seen for seen in reader.observations(store, started.id)},
-        acceptances.load(acceptances.beside(both.config.path)),
-        base=both.base.name,
-        head=both.head.name,
-        today=datetime.datetime.now(tz=datetime.UTC).date(),
-    )
-
-
-def _report(
-    store: Store,
-    both: Compared,
-    request: Request,
-    started: Started,
-    told: tuple[Judged, ...],
-    blames: tuple[Blame, ...],
-    seconds: float,
-) -> GateReport:
-    said = answer.answer(told, request.strictness)
-    return GateReport(
-        run_id=started.id,
-        started=reader.run(store, started.id).started,
-        seconds=seconds,
-        answer=said,
-        exit_code=EXIT_CODES[said],
-        headline=answer.headline(told, said, base=both.base.given, head=both.head.given),
-        difference=both.difference,
-        judged=told,
-        blames=blames,
-        notes=(),
-    )
-
-
-def _keep(store: Store, both: Compared, report: GateReport) -> None:
-    kept = Gate(report.run_id, both.base.given, both.head.given, report.answer.value, document(report))
-    writer.record_gate(store, kept)
-    writer.finish_run(store, report.run_id, state=RunState.FINISHED, exit_code=report.exit_code)
 
 
 def unneeded(both: Compared, sentence: str) -> GateReport:
