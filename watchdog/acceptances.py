@@ -10,9 +10,10 @@ import datetime
 import json
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -113,6 +114,35 @@ def about(accepted: Sequence[Acceptance], verdict: Verdict, today: datetime.date
     if found is None or verdict.status is not Status.REGRESSED:
         return None
     return replace(found, expired=_expired(found, verdict, today))
+
+
+def of_verdicts(
+    accepted: Sequence[Acceptance], verdicts: Iterable[Verdict], today: datetime.date
+) -> dict[str, Acceptance]:
+    """What was said of each of these verdicts, by its id; also what has expired, with the reason."""
+    found = ((verdict.id, about(accepted, verdict, today)) for verdict in verdicts)
+    return {name: acceptance for name, acceptance in found if acceptance is not None}
+
+
+def told(acceptance: Acceptance) -> str:
+    """An acceptance in words: who, on which day, until when and why, or why it no longer holds."""
+    who = f"accepted by {acceptance.by} on {acceptance.on.isoformat()}"
+    if acceptance.expired is not None:
+        return f"was {who} ({acceptance.reason}), which has expired: {acceptance.expired}"
+    until = f" until {acceptance.until.isoformat()}" if acceptance.until else ""
+    return f"{who}{until}: {acceptance.reason}"
+
+
+def to_json(acceptance: Acceptance) -> dict[str, Any]:
+    """An acceptance as `--json` writes it."""
+    return {
+        "verdict": acceptance.verdict,
+        "reason": acceptance.reason,
+        "by": acceptance.by,
+        "on": acceptance.on.isoformat(),
+        "until": None if acceptance.until is None else acceptance.until.isoformat(),
+        "expired": acceptance.expired,
+    }
 
 
 def _expired(accepted: Acceptance, verdict: Verdict, today: datetime.date) -> str | None:

@@ -229,7 +229,7 @@ def accept(
 
     It is written to watchdog.accepted.toml beside the configuration, to be reviewed and committed with the change.
     """
-    from watchdog import acceptances
+    from watchdog import acceptances, machine
     from watchdog.gate import accepting
 
     loaded = load_config(config)
@@ -238,7 +238,7 @@ def accept(
             found = accepting.in_store(store, verdict)
     else:
         found = accepting.in_document(source, verdict)
-    today = datetime.datetime.now(tz=datetime.UTC).date()
+    today = machine.today()
     acceptance = accepting.acceptance(found, reason, by or _user(loaded.root), today, until.date() if until else None)
     path = acceptances.beside(loaded.path)
     acceptances.add(path, acceptance)

@@ -1,7 +1,8 @@
-"""Facts of this machine: what kind of device it has, how many cores, how much memory."""
+"""Facts of this machine: what kind of device it has, how many cores, how much memory, which day it is."""
 
 from __future__ import annotations
 
+import datetime
 import os
 import platform
 import re
@@ -169,3 +170,8 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8").strip()
     except OSError:  # a fact that the kernel does not show is simply not known
         return ""
+
+
+def today() -> datetime.date:
+    """The day in UTC, by which acceptances expire."""
+    return datetime.datetime.now(tz=datetime.UTC).date()

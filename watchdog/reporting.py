@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from watchdog import plan
+from watchdog import acceptances, machine, plan
+from watchdog.acceptances import Acceptance
 from watchdog.asked import configuration
 from watchdog.errors import UsageError
-from watchdog.model import Status
+from watchdog.model import Status, Verdict
 from watchdog.ownership import is_alive
 from watchdog.publish import site
 from watchdog.publish.html import write_site
@@ -53,7 +54,7 @@ def report(store: Store, run: Run) -> RunReport:
         machine=_machine(run.host),
         environments=tuple(reader.environments(store, run.id)),
         observations=tuple(reader.observations(store, run.id)),
-        verdicts=tuple(reader.verdicts(store, run.id)),
+        verdicts=tuple(_with_acceptances(run, reader.verdicts(store, run.id))),
         command=_command(run),
     )
 
@@ -123,6 +124,26 @@ def _machine(host: Mapping[str, Any]) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value != "unknown"}
 
 
+def _accepted(run: Run, verdicts: Sequence[Verdict]) -> dict[str, Acceptance]:
+    """What was declared intended of a run's verdicts, in the file beside its configuration."""
+    try:
+        config, _ = configuration(run)
+    except UsageError:  # of a program unlike this one
+        return {}
+    return acceptances.of_verdicts(acceptances.load(acceptances.beside(config.path)), verdicts, machine.today())
+
+
+def _with_acceptances(run: Run, verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The verdicts, each with what was declared about it in its sentence, so that it is shown wherever they are."""
+    accepted = _accepted(run, verdicts)
+    return [
+        replace(verdict, summary=f"{verdict.summary} ({acceptances.told(accepted[verdict.id])})")
+        if verdict.id in accepted
+        else verdict
+        for verdict in verdicts
+    ]
+
+
 def document(store: Store, run: Run) -> dict[str, Any]:
     """The run as `--json` writes it (docs/run.schema.json)."""
     against = _asked(store, run).baseline
@@ -130,7 +151,9 @@ def document(store: Store, run: Run) -> dict[str, Any]:
     baseline = [environment for environment in environments if environment.pins == against]
     verdicts = reader.verdicts(store, run.id)
     code = _INCOMPLETE if run.exit_code is None else run.exit_code
-    return run_to_json(run.id, code, environments, verdicts, baseline=baseline)
+    written = run_to_json(run.id, code, environments, verdicts, baseline=baseline)
+    accepted = _accepted(run, verdicts)
+    return {**written, "accepted": [acceptances.to_json(one) for one in accepted.values()]} if accepted else written
 
 
 class _RehearsedError(Exception):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from watchdog import __version__, asked, judges, machine, ownership, plan, process
+from watchdog import __version__, acceptances, asked, judges, machine, ownership, plan, process
 from watchdog.config import Config
 from watchdog.environments import EnvironmentCache
 from watchdog.errors import UsageError
@@ -55,7 +55,7 @@ def run(store: Store, started: Started, show: ShowProgress, *, refresh: bool) ->
         installed = install(store, started, installer, progress)
         asking(store, started, installed, cache, progress).ask(unseen(started))
         verdicts = judge(store, started, installed)
-        code = judges.exit_code(verdicts)
+        code = judges.exit_code(_not_accepted(started.config, verdicts))
         writer.finish_run(store, started.id, state=RunState.FINISHED, exit_code=code)
     return code
 
@@ -143,6 +143,13 @@ def _install_one(installer: Installer, request: EnvironmentRequest, progress: Pr
     for cell in request.install_cells:
         progress.started(label(cell))
     return installer.install(request)
+
+
+def _not_accepted(config: Config, verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The verdicts that nobody declared intended, or no longer."""
+    accepted = acceptances.of_verdicts(acceptances.load(acceptances.beside(config.path)), verdicts, machine.today())
+    held = {name for name, acceptance in accepted.items() if acceptance.expired is None}
+    return [verdict for verdict in verdicts if verdict.id not in held]
 
 
 def asking(

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from watchdog import acceptances, asked, plan, run
+from watchdog import acceptances, asked, machine, plan, run
 from watchdog.config import Config
 from watchdog.environments import EnvironmentCache
 from watchdog.errors import IncompleteError, UsageError
@@ -186,7 +186,7 @@ class Gate:
             acceptances.load(acceptances.beside(self.both.config.path)),
             base=self.both.base.name,
             head=self.both.head.name,
-            today=datetime.datetime.now(tz=datetime.UTC).date(),
+            today=machine.today(),
         )
 
     def _search(self, told: Sequence[Judged], installed: Sequence[Installed], deadline: Deadline) -> tuple[Blame, ...]:
