@@ -119,10 +119,17 @@ class GateReport:
     judged: tuple[Judged, ...]  # the head's verdicts, and the base's where Standing.BASE
     blames: tuple[Blame, ...] = ()
     notes: tuple[str, ...] = ()  # what was left out and why: budget ended, checks not asked
+    strict: bool = False  # what is still broken fails the gate, too
 
     def of(self, *standings: Standing) -> tuple[Judged, ...]:
         """The verdicts of these standings, in their order."""
         return tuple(one for one in self.judged if one.standing in standings)
+
+    @property
+    def failing(self) -> tuple[Judged, ...]:
+        """The verdicts for which the gate failed."""
+        failing = [Standing.BUMP, *([Standing.STILL] if self.strict else [])]
+        return self.of(*failing) or (self.of(Standing.STILL) if self.answer is Answer.FAILED else ())
 
     @property
     def counts(self) -> dict[Status, int]:

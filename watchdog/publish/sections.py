@@ -301,6 +301,11 @@ def _together(
     return [Finding(first, tuple(also)) for first, *also in groups.values()]
 
 
+def weight(check: Check) -> int:
+    """The place of a check between what stops a service, 0, and what makes it dearer."""
+    return _WEIGHT.index(check)
+
+
 def totals(verdicts: Iterable[Verdict]) -> str:
     """How many of each: "4 improved, 83 pass, 4 skipped"."""
     return _counted(Counter(verdict.status for verdict in verdicts))
