@@ -10,8 +10,10 @@ import hashlib
 import os
 import re
 import sysconfig
+import tempfile
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -60,6 +62,7 @@ class PinsRequest:
     lock: Path | None
     python: str | None  # "3.12", a path, or None for the program's own Python
     root: Path
+    constraints: tuple[str, ...] = ()  # "name==version": what must be so where it is needed
 
     @property
     def key(self) -> str:
@@ -67,6 +70,7 @@ class PinsRequest:
         lock = self.root / self.lock if self.lock else None
         parts = (
             *sorted(_located(requirement, self) for requirement in self.requirements),
+            *(f"constraint {constraint}" for constraint in sorted(self.constraints)),
             f"lock {lock and lock.resolve()}",
             f"python {self.python}",
             f"root {self.root.resolve()}",  # its uv settings apply
@@ -99,12 +103,16 @@ class LockedPackage:
         return Path(unquote(urlsplit(self.url).path)) if self.url and self.content else None
 
     @property
+    def place(self) -> str:
+        """What the line asks for, without hashes: a version, or where else it comes from."""
+        return f"{self.name} @ {self.url}" if self.url else f"{self.name}=={self.version}"
+
+    @property
     def text(self) -> str:
         """The requirements line, as uv reads it."""
-        place = f"{self.name} @ {self.url}" if self.url else f"{self.name}=={self.version}"
         if self.content:
-            return f"{place} # version={self.version} content={self.content}"
-        return " \\\n    ".join((place, *(f"--hash={value}" for value in self.hashes)))
+            return f"{self.place} # version={self.version} content={self.content}"
+        return " \\\n    ".join((self.place, *(f"--hash={value}" for value in self.hashes)))
 
     @property
     def identity(self) -> str:
@@ -209,13 +217,14 @@ def _compile(
     options: tuple[str, ...] = (),
     hashes: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Lock | Unresolvable:
-    answer = uv.call(
-        *("pip", "compile", "-", "--format", "pylock.toml", "--generate-hashes", "--no-header", "--no-annotate"),
-        *("--python", str(interpreter.path), *flags),
-        seconds=RESOLVE_SECONDS,
-        folder=request.root,
-        stdin="\n".join((*options, *requirements)) + "\n",
-    )
+    with _constraints(request) as constrained:
+        answer = uv.call(
+            *("pip", "compile", "-", "--format", "pylock.toml", "--generate-hashes", "--no-header", "--no-annotate"),
+            *("--python", str(interpreter.path), *constrained, *flags),
+            seconds=RESOLVE_SECONDS,
+            folder=request.root,
+            stdin="\n".join((*options, *requirements)) + "\n",
+        )
     if not answer.succeeded:
         return _explain(request, answer, interpreter, uv)
     packages = tomllib.loads(answer.stdout).get("packages", ())
@@ -224,6 +233,23 @@ def _compile(
     )
     text = "".join(f"{entry.text}\n" for entry in entries)
     return Lock(text, interpreter.full_version, interpreter.path, request.root, options)
+
+
+@contextmanager
+def _constraints(request: PinsRequest) -> Iterator[tuple[str, ...]]:
+    """The constraints of a request as uv's option: it reads them from a file alone."""
+    if not request.constraints:
+        yield ()
+        return
+    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
+        file.writelines(f"{constraint}\n" for constraint in request.constraints)
+        file.flush()
+        yield "--constraints", file.name
+
+
+def is_unreachable(said: str) -> bool:
+    """Whether uv says that an index could not be read, and not that it lacks something."""
+    return "No solution found" not in said and _UNREACHABLE.search(said) is not None
 
 
 def _locked(package: Mapping[str, Any], root: Path, given: Mapping[str, tuple[str, ...]]) -> LockedPackage:
@@ -329,7 +355,7 @@ def _explain(request: PinsRequest, answer: Answer, interpreter: Interpreter, uv:
         explanation = f"pins {request.name!r}: uv did not finish resolving within {RESOLVE_SECONDS:.0f} s; is the index reachable?"
         return Unresolvable(explanation, answer.stderr, "time limit")
     said = _WARNING.sub("", answer.stderr).strip()
-    if "No solution found" not in said and _UNREACHABLE.search(said):
+    if is_unreachable(said):
         return Unresolvable(f"the package index could not be read: {said}", answer.stderr, "index")
     needs = next(filter(None, (pattern.search(said) for pattern in _NEEDS_PYTHON)), None)
     if needs:

@@ -106,6 +106,30 @@ class Blame:
 
 
 @dataclass(frozen=True)
+class Bisected:
+    """Between which releases of a package a kernel's check broke, in the direction of the search."""
+
+    kernel: str
+    check: str
+    package: str
+    good: str  # the ends, as they were asked for
+    bad: str
+    last_good: str | None  # None: the good end is not good
+    first_bad: str | None  # None: the bad end is not bad
+    between: tuple[str, ...]  # releases that could not be judged, any of which may be the first bad one
+    certain: bool  # nothing lies between, and both sides said the same when they were asked afresh
+    said: str  # one sentence
+    path: tuple[Probe, ...]
+    moved: tuple[PackageChange, ...] = ()  # what else differs between the two sides of the edge
+    notes: tuple[str, ...] = ()  # one sentence each: what was released to move along, what was left out
+
+    @property
+    def exit_code(self) -> int:
+        """0 when the edge is known, else 3: a decision was asked for and could not be reached."""
+        return 0 if self.certain else 3
+
+
+@dataclass(frozen=True)
 class GateReport:
     """The whole answer."""
 
