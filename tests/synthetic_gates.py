@@ -259,11 +259,15 @@ def crowded(findings: int) -> GateReport:
 
 def hostile() -> GateReport:
     """The failed gate, with hostile text wherever text may come from outside."""
-    return rewritten(failed(), lambda text: f"{text} {HOSTILE}" if text else text)
+    return rewritten(failed(), lambda text: f"{text} {HOSTILE}")
 
 
-def rewritten(report: GateReport, change: Callable[[str], str]) -> GateReport:
-    """The report with every text that may come from outside changed."""
+def rewritten(report: GateReport, rewrite: Callable[[str], str]) -> GateReport:
+    """The report with every text that may come from outside changed; what is empty stays so."""
+
+    def change(text: str) -> str:
+        return rewrite(text) if text else text
+
     moved = report.difference
     return replace(
         report,

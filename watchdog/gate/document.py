@@ -16,22 +16,21 @@ SCHEMA = 1
 
 def document(report: GateReport) -> dict[str, Any]:
     """The whole answer as JSON values; what does not apply is null, as is a number that is not finite."""
-    return _mended(
-        {
-            "schema": SCHEMA,
-            "run": report.run_id or None,
-            "started": report.started,
-            "seconds": report.seconds,
-            "answer": report.answer.value,
-            "exit_code": report.exit_code,
-            "strict": report.strict,
-            "headline": report.headline,
-            "difference": _difference(report.difference),
-            "judged": [_judged(one) for one in report.judged],
-            "blames": [_blame(one) for one in report.blames],
-            "notes": list(report.notes),
-        }
-    )
+    values = {
+        "schema": SCHEMA,
+        "run": report.run_id or None,
+        "started": report.started,
+        "seconds": report.seconds,
+        "answer": report.answer.value,
+        "exit_code": report.exit_code,
+        "strict": report.strict,
+        "headline": report.headline,
+        "difference": _difference(report.difference),
+        "judged": [_judged(one) for one in report.judged],
+        "blames": [_blame(one) for one in report.blames],
+        "notes": list(report.notes),
+    }
+    return {key: _mended(value) for key, value in values.items()}
 
 
 def _difference(difference: Difference) -> dict[str, Any]:

@@ -5,8 +5,6 @@ neither a colon nor a comma: they are written as percent codes, so text from out
 GitHub shows ten errors and ten warnings of a step: the worst come first, and the last says how many more there are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

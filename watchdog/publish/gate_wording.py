@@ -129,7 +129,7 @@ def facts(report: GateReport, one: Judged) -> list[str]:
         "": figure(verdict),
         "suspect: ": suspect(verdict),
         "blame: ": blamed(report, verdict),
-        "at ": said(verdict.where or "", LONGEST_NAME),
+        "at ": "" if verdict.where is None or verdict.where in verdict.summary else said(verdict.where, LONGEST_NAME),
     }
     return [name + fact for name, fact in named.items() if fact]
 

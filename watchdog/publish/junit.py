@@ -34,7 +34,8 @@ _UNDECIDED = "undecided"
 def junit(report: GateReport) -> str:
     """The whole answer as a JUnit XML document."""
     suites = [_gate_suite(report), *_kernel_suites(report)]
-    root = ET.Element("testsuites", name="kernel-watchdog", time=_seconds(report.seconds), **_totals(suites))
+    attributes = {"name": "kernel-watchdog", "time": _seconds(report.seconds), **_totals(suites)}
+    root = ET.Element("testsuites", attributes)
     root.extend(suites)
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
@@ -88,7 +89,9 @@ def _suite(report: GateReport, name: str, cases: Sequence[ET.Element], propertie
     failures = sum(case.find("failure") is not None for case in cases)
     skipped = sum(case.find("skipped") is not None for case in cases)
     numbers = {"tests": str(len(cases)), "failures": str(failures), "errors": "0", "skipped": str(skipped)}
-    suite = ET.Element("testsuite", name=_legal(name), timestamp=report.started, time=_seconds(0.0), **numbers)
+    suite = ET.Element(
+        "testsuite", {"name": _legal(name), "timestamp": report.started, "time": _seconds(0.0), **numbers}
+    )
     if properties:
         held = ET.SubElement(suite, "properties")
         for key, value in properties.items():
@@ -151,7 +154,7 @@ def _text(case: ET.Element, tag: str, lines: str) -> None:
 
 def _legal(text: str) -> str:
     """One line of characters that XML may hold."""
-    return _ILLEGAL.sub("\ufffd", gate_wording.said(text, 1000))
+    return _ILLEGAL.sub("\ufffd", gate_wording.said(text, 1000)) or "–"
 
 
 def _lines(text: str) -> str:

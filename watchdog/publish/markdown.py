@@ -25,6 +25,7 @@ _MOST_FINDINGS = 5  # before the folds
 _MOST_CHANGES = 4
 _MOST_WARNINGS = 2
 _MOST_SEEN = 40  # rows of what is fine
+_MOST_LOGS = 20
 _SIGNS = {Answer.PASSED: "✅", Answer.FAILED: "❌", Answer.UNDECIDED: "❔"}
 _ROOM_FOR_APOLOGY = 300  # bytes
 
@@ -35,12 +36,13 @@ _LINKED = re.compile(
     r"|(?<=&amp;)(?=\d)"  # epics
     r"|(?<=\bGH)(?=-\d)"
     r"|(?<=:)(?=//)|(?<=\bwww)(?=\.)|(?<=\bmailto)(?=:)|(?<=\bxmpp)(?=:)"  # addresses
-    r"|(?<=:)(?=[+\w-]{1,40}:)"  # emoji
-    r"|(?<=\b[0-9a-f]{4})(?=[0-9a-f]{3,36}\b)",  # commits
+    r"|(?<=:)(?=[+\w-]{1,40}:)",  # emoji
     re.IGNORECASE,
 )
-_START = re.compile(r"^(?:[-+>]|\d{1,9}(?=[.)]))")
-_IN_CODE = re.compile(r"[^\w ./,()-]", re.ASCII)
+_COMMIT = re.compile(r"\b(?!\d+\b)[0-9a-f]{7,40}\b", re.IGNORECASE)
+_SHORT_OF_A_COMMIT = 6  # hexadecimal digits
+_START = re.compile(r"^(\d{0,9})([-+#.)])")  # lists and headings
+_IN_CODE = re.compile(r"[^A-Za-z0-9 ./,()-]|(?<=www)\.")
 _APART = "&#8203;"
 
 
@@ -68,8 +70,9 @@ def markdown(report: GateReport, *, most: int = COMMENT) -> str:
 def text(outside: str, limit: int = gate_wording.LONGEST_SENTENCE) -> str:
     """Text from outside, as one line that is only text: no markup, no link, no mention, no commit."""
     line = html.escape(gate_wording.said(outside, limit), quote=False)
-    line = _DOLLAR.sub("&#36;", _SPECIAL.sub(r"\\\g<0>", _LINKED.sub("\u200b", line)))
-    return _START.sub(r"\\\g<0>" if line[:1] in "-+>" else r"\g<0>", line).replace("\u200b", _APART)
+    line = _LINKED.sub("\u200b", _COMMIT.sub(_parted, line))
+    line = _DOLLAR.sub("&#36;", _SPECIAL.sub(r"\\\g<0>", line))
+    return _START.sub(r"\1\\\2", line).replace("\u200b", _APART)
 
 
 def code(outside: str, limit: int = gate_wording.LONGEST_SENTENCE) -> str:
@@ -84,6 +87,11 @@ def block(outside: str) -> str:
     longest = max((len(run) for run in re.findall(r"`+", lines)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}text\n{lines}\n{fence}"
+
+
+def _parted(match: re.Match[str]) -> str:
+    digits = match[0]
+    return "\u200b".join(digits[at : at + _SHORT_OF_A_COMMIT] for at in range(0, len(digits), _SHORT_OF_A_COMMIT))
 
 
 def _reference(match: re.Match[str]) -> str:
@@ -234,8 +242,11 @@ def _path(blames: Sequence[Blame]) -> Fold:
 
 def _logs(report: GateReport) -> Fold:
     told = [one for one in gate_wording.worst_first(report.judged) if one.log_tail.strip()]
-    blocks = tuple(f"**{text(gate_wording.topic(one.verdict))}**\n\n{block(one.log_tail)}\n" for one in told)
-    return Fold(f"Ends of logs ({len(told):,})", blocks)
+    blocks = tuple(
+        f"**{text(gate_wording.topic(one.verdict))}**\n\n{block(one.log_tail)}\n" for one in told[:_MOST_LOGS]
+    )
+    more = (f"and {len(told) - _MOST_LOGS:,} more",) if len(told) > _MOST_LOGS else ()
+    return Fold(f"Ends of logs ({len(told):,})", (*blocks, *more))
 
 
 def _accepted(report: GateReport) -> Fold:
