@@ -260,6 +260,11 @@ def _question(config: Config, kernel: Kernel, cell: Cell) -> tuple[object, ...]:
     )
 
 
+def prerequisites(check: Check) -> tuple[Check, ...]:
+    """The questions about the same subject that must have a good answer first."""
+    return _PREREQUISITES.get(check, ())
+
+
 def blocked(cell: Cell, seen: Mapping[Cell, Observation]) -> str | None:
     """Why a cell need not be asked, given what was seen before: a question that comes first has no good answer."""
     for check in _PREREQUISITES.get(cell.check, ()):

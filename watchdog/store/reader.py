@@ -33,6 +33,7 @@ from watchdog.store.tables import (
     LockRow,
     ObservationRow,
     PlannedCellRow,
+    ProbeRow,
     RunEnvironmentRow,
     RunRow,
     SampleRow,
@@ -40,7 +41,7 @@ from watchdog.store.tables import (
     VerdictRow,
     cell_columns,
 )
-from watchdog.store.values import Gate, Lock, Past, Run, RunState
+from watchdog.store.values import Gate, Learned, Lock, Past, Run, RunState
 
 LATEST = "latest"
 
@@ -71,6 +72,13 @@ def unfinished_runs(store: Store) -> list[Run]:
     unfinished = select(RunRow).where(RunRow.state != RunState.FINISHED.value).order_by(*_NEWEST_FIRST)
     with store.reading() as session:
         return [_run(row) for row in session.scalars(unfinished)]
+
+
+def learned(store: Store, question: str, lock_hash: str) -> Learned | None:
+    """What an earlier search learned of a lock; None where nobody asked."""
+    with store.reading() as session:
+        row = session.get(ProbeRow, (question, lock_hash))
+        return None if row is None else Learned(row.result, row.said, row.seconds)
 
 
 def observations(store: Store, run: str) -> list[Observation]:

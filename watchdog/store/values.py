@@ -65,3 +65,12 @@ class Gate:
     head: str
     answer: str
     document: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a probe of a search learned."""
+
+    result: str
+    said: str
+    seconds: float

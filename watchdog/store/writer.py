@@ -20,6 +20,7 @@ from watchdog.store.tables import (
     LockRow,
     ObservationRow,
     PlannedCellRow,
+    ProbeRow,
     RunEnvironmentRow,
     RunRow,
     SampleRow,
@@ -27,7 +28,7 @@ from watchdog.store.tables import (
     VerdictRow,
     cell_columns,
 )
-from watchdog.store.values import Gate, Lock, Run, RunState
+from watchdog.store.values import Gate, Learned, Lock, Run, RunState
 
 
 def start_run(store: Store, *, config: Mapping[str, Any], host: Mapping[str, Any], version: str) -> str:
@@ -146,6 +147,12 @@ def record_gate(store: Store, gate: Gate) -> None:
         row = GateRow(run=gate.run, base=gate.base, head=gate.head, answer=gate.answer)
         row.document = encode_numbers(gate.document)
         session.merge(row)
+
+
+def record_learned(store: Store, question: str, lock_hash: str, learned: Learned) -> None:
+    """Keep what a search learned of a lock, in place of what was known before."""
+    with store.writing() as session:
+        session.merge(ProbeRow(question=question, lock_hash=lock_hash, **vars(learned), at=store.now()))
 
 
 def record_verdicts(store: Store, run: str, verdicts: Sequence[Verdict]) -> None:
