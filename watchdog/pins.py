@@ -63,6 +63,7 @@ class PinsRequest:
     python: str | None  # "3.12", a path, or None for the program's own Python
     root: Path
     constraints: tuple[str, ...] = ()  # "name==version": what must be so where it is needed
+    options: tuple[str, ...] = field(default=(), repr=False)  # as a lock's: may hold credentials
 
     @property
     def key(self) -> str:
@@ -166,7 +167,7 @@ def resolve(request: PinsRequest, uv: Uv) -> Lock | Unresolvable:
         return _without_python(request, uv)
     wanted = [_located(requirement, request) for requirement in request.requirements]
     if request.lock is None:
-        return _compile(request, wanted, interpreter, uv)
+        return _compile(request, wanted, interpreter, uv, options=request.options)
     pinned = read_lock_file(request.root / request.lock, interpreter, uv)
     return _compile_pinned(request, pinned, wanted, interpreter, uv)
 

@@ -89,8 +89,8 @@ class Mixtures:
 
 def mixtures(base: Lock, head: Lock, roots: Roots, uv: Uv) -> Mixtures:
     """The units in which the head differs from the base, and how they can be mixed."""
-    sides = _side(base, roots.base, uv), _side(head, roots.head, uv)
-    recipe = _Recipe(base, head, sides, uv) if all(sides) else _Recipe(base, head, None, uv)
+    old, new = _side(base, roots.base, uv), _side(head, roots.head, uv)
+    recipe = _Recipe(base, head, None if old is None or new is None else (old, new), uv)
     names = recipe.unit_names
     needs = _needs(recipe, names)
     units = tuple(_units(recipe, names, needs))
@@ -247,6 +247,12 @@ def _related(recipe: _Recipe, name: str, names: Sequence[str]) -> frozenset[str]
     return frozenset(found)
 
 
+def roots_of(lock: Lock, uv: Uv) -> tuple[str, ...]:
+    """What nobody else of a lock requires; all of it where the lock contradicts itself."""
+    side = _side(lock, None, uv)
+    return tuple(entry.name for entry in lock.entries) if side is None else tuple(side.roots)
+
+
 def _side(lock: Lock, wanted: Sequence[str] | None, uv: Uv) -> _Side | None:
     """Who requires whom in a lock; None where uv finds that it contradicts itself."""
     by_user = dict(_wanted(requirement, lock) for requirement in wanted or ())
@@ -298,7 +304,7 @@ def _compile(
 
 def _names(answer: Answer) -> dict[str, frozenset[str]]:
     """The packages of uv's answer, each with those that require it."""
-    found = {}
+    found: dict[str, frozenset[str]] = {}
     for line in answer.stdout.splitlines():
         match = _COMPILED.match(line)
         if match:

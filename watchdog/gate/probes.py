@@ -158,14 +158,14 @@ def _said(verdict: Verdict) -> str:
 
 @dataclass
 class Prober:
-    """Asks questions of locks. `seen` are the base's observations."""
+    """Asks questions of locks. `seen` are the base's observations; those that a probe lacks are added to them."""
 
     store: Store
     config: Config  # with the pins of both sides, the base as its baseline
     base_pins: str
     head_pins: str  # the pins under whose name every lock is tried
     base: Lock
-    seen: Mapping[Cell, Observation]
+    seen: dict[Cell, Observation]
     evaluate: Evaluate
 
     def ask(self, lock: Lock, questions: Sequence[Question]) -> list[Told]:
@@ -188,6 +188,7 @@ class Prober:
         locks = {self.base_pins: self.base, self.head_pins: lock}
         done = self.evaluate(Trial(config, merged([one.selection for one in questions]), locks, self.seen))
         seconds = time.monotonic() - began
+        self.seen.update({one.cell: one for one in done.observations if one.cell.pins == self.base_pins})
         tried = [one for one in done.verdicts if one.cell.pins == self.head_pins]
         answers = [replace(question.answer(tried), seconds=seconds) for question in questions]
         for question, told in zip(questions, answers, strict=True):
