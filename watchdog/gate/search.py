@@ -17,7 +17,7 @@ IsOver = Callable[[], bool]
 Unit = TypeVar("Unit", bound=Hashable)
 Release = TypeVar("Release", bound=Hashable)
 
-_SUSPECTS = 3  # units that are tried alone, in the caller's order, before sets are halved
+_SUSPECTS = 1  # units that are tried alone, in the caller's order, before sets are halved
 _FEW = 8  # a set of at most so many is looked through unit by unit where its minimality is in doubt
 
 
@@ -42,9 +42,9 @@ def smallest_cause(
 ) -> Cause[Unit]:
     """The smallest set of `units` whose switch brings the regression, by delta debugging.
 
-    With none switched it must be known to be good, and with all bad: neither is asked. Units that are suspected most
-    come first. The method is ddmin (A. Zeller, R. Hildebrandt: Simplifying and Isolating Failure-Inducing Input, IEEE
-    Transactions on Software Engineering 28(2), 2002), after a look at the first few units alone; n units take at most
+    With none switched it must be known to be good, and with all bad: neither is asked. The unit that is suspected
+    most comes first. The method is ddmin (A. Zeller, R. Hildebrandt: Simplifying and Isolating Failure-Inducing Input, IEEE
+    Transactions on Software Engineering 28(2), 2002), after a look at the first unit alone; n units take at most
     n² + 4n questions, and a single cause among them about 2 log₂ n.
     """
     search = _Minimising(tuple(dict.fromkeys(units)), ask, is_over)
@@ -81,7 +81,7 @@ class _Minimising(Generic[Unit]):
         return self.known[key]
 
     def from_suspects(self) -> tuple[Unit, ...]:
-        """One of the first units, where it is enough alone."""
+        """The first unit, where it is enough alone."""
         return next(((unit,) for unit in self.units[:_SUSPECTS] if self.is_bad((unit,))), ())
 
     def halved(self) -> tuple[Unit, ...]:
