@@ -136,7 +136,7 @@ def named(found: Blame) -> list[str]:
 
 
 class TestOneFinding:
-    @pytest.mark.parametrize("culprit", PACKAGES)
+    @pytest.mark.parametrize("culprit", ["a", "d", "f"])
     def test_one_of_six_packages_is_named(self, bench: Bench, culprit: str) -> None:
         """In few probes, each of which is told as it is made and kept on the path."""
         bench.behaviours = [bad(NUMERICS, lambda versions: versions[culprit] == "2.0")]
