@@ -311,7 +311,7 @@ def test_the_package_that_changes_a_kernels_numbers_is_named(tmp_path: Path) -> 
     base, head = (
         locked(uv, tmp_path, NEW, *(f"part_{name}=={version}" for name in PACKAGES)) for version in ("1.0", "2.0")
     )
-    once = Once(EnvironmentCache(tmp_path / "environments", uv), uv)
+    once = Once(EnvironmentCache(tmp_path / "environments", uv), uv, Deadline(600))
     asked = Selection(kernels=("scaled",), checks=("install", "import", "numerics"))
     done = once(Trial(loaded, asked, {"base": base, "head": head}, {}))
     regressed = [one for one in done.verdicts if one.status is Status.REGRESSED]

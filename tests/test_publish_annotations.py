@@ -10,7 +10,7 @@ import pytest
 from tests import synthetic_gates
 from tests.test_gate_document import GATES
 from watchdog.gate.report import GateReport
-from watchdog.publish.annotations import annotations, github_outputs, write_github
+from watchdog.publish.annotations import annotation_lines, github_outputs, write_github
 from watchdog.publish.markdown import MARKER
 
 COMMAND = re.compile(r"::(?P<level>error|warning) (?P<properties>[^:]*)::(?P<message>.*)")
@@ -33,7 +33,7 @@ def github(tmp_path: Path) -> dict[str, str]:
 
 def test_what_fails_is_an_error_and_what_was_so_a_warning() -> None:
     """Worst first, told once each, with figure, suspect and blame; accepted ones are quiet."""
-    lines = annotations(synthetic_gates.failed())
+    lines = annotation_lines(synthetic_gates.failed())
     assert levels(lines) == ["error"] * 5 + ["warning"] * 3
     assert lines[0] == (
         "::error title=missing dependency%3A import of jax_flash_attention/custom::does not import: module absl is "
@@ -46,7 +46,7 @@ def test_what_fails_is_an_error_and_what_was_so_a_warning() -> None:
 
 def test_a_gate_without_an_answer_is_an_error() -> None:
     """It fails the job, so it says why."""
-    (error,) = (line for line in annotations(synthetic_gates.nothing_measured()) if line.startswith("::error"))
+    (error,) = (line for line in annotation_lines(synthetic_gates.nothing_measured()) if line.startswith("::error"))
     assert error.endswith("::nothing could be measured under uv.lock, so nothing is known of the change")
 
 
@@ -54,7 +54,7 @@ def test_they_stand_at_lines_of_the_repository(tmp_path: Path) -> None:
     """The kernel's own line, or the lock's where the blamed package is."""
     (tmp_path / "my_kernel.py").write_text("", encoding="utf-8")
     (tmp_path / "uv.lock").write_text('[[package]]\nname = "jax"\n', encoding="utf-8")
-    lines = annotations(synthetic_gates.failed(), tmp_path)
+    lines = annotation_lines(synthetic_gates.failed(), tmp_path)
     assert lines[0].startswith("::error file=uv.lock,line=2,title=missing")
     assert any(line.startswith("::error file=my_kernel.py,line=12,title=leak") for line in lines)
 
@@ -62,7 +62,7 @@ def test_they_stand_at_lines_of_the_repository(tmp_path: Path) -> None:
 @pytest.mark.parametrize("report", GATES.values(), ids=GATES)
 def test_no_text_begins_a_command(report: GateReport) -> None:
     """Each is one line of the one form, whatever the texts hold; no colon or comma is left in a property."""
-    for line in annotations(report, Path()):
+    for line in annotation_lines(report, Path()):
         match = COMMAND.fullmatch(line)
         assert match is not None
         assert all(re.fullmatch(r"(file|line|title)=[^,]*", one) for one in match["properties"].split(","))
@@ -72,7 +72,7 @@ def test_no_text_begins_a_command(report: GateReport) -> None:
 
 def test_there_are_at_most_ten_of_a_level() -> None:
     """The last says how many more there are."""
-    lines = annotations(synthetic_gates.crowded(40))
+    lines = annotation_lines(synthetic_gates.crowded(40))
     errors = [line for line in lines if line.startswith("::error")]
     assert len(errors) == 10
     assert errors[-1].endswith("::and 31 more, which the job's summary names")
@@ -80,7 +80,7 @@ def test_there_are_at_most_ten_of_a_level() -> None:
 
 def test_all_well_says_nothing() -> None:
     """But for versions that are out of step."""
-    assert levels(annotations(synthetic_gates.passed())) == ["warning"]
+    assert levels(annotation_lines(synthetic_gates.passed())) == ["warning"]
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,8 @@ from watchdog.cli_shared import (
 from watchdog.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from watchdog.gate.report import GateReport, Probe
 
 _INCOMPLETE = 3  # exit code
@@ -148,7 +150,7 @@ def _write_outputs(
 
     if not quiet:
         gate_table(report, console, page=page)
-    writers = {
+    writers: dict[str, Callable[[], str]] = {
         "--markdown": lambda: markdown(report),
         "--junit": lambda: junit(report),
         "--sarif": lambda: json.dumps(sarif(report, root), indent=2, ensure_ascii=False) + "\n",

@@ -194,7 +194,6 @@ def judge(
     observations = reader.observations(store, started.id)
     environments = reader.environments(store, started.id)
     times = sampling.by_cell(reader.samples(store, started.id), baseline)
-    experiment = {} if rule is None else {"samples": times, "rule": rule}
-    verdicts = judges.judge_run(observations, environments, baseline, facts, **experiment)
+    verdicts = judges.judge_run(observations, environments, baseline, facts, samples=times, rule=rule)
     writer.record_verdicts(store, started.id, verdicts)
     return verdicts

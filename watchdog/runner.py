@@ -40,6 +40,13 @@ class Progress(Protocol):
     def finished(self, label: str, outcome: Outcome, seconds: float) -> None: ...
 
 
+class Silent:
+    """Progress that nobody is told: what asks the cells tells of itself."""
+
+    def started(self, label: str) -> None: ...
+    def finished(self, label: str, outcome: Outcome, seconds: float) -> None: ...
+
+
 class Interrupted(Exception):  # noqa: N818  # the user's wish, not an error
     """The run was asked to stop; all of its processes have ended."""
 

@@ -78,12 +78,15 @@ def _verdicts(document: Any) -> Sequence[Any]:
 
 
 def _named(one: Any) -> Named:
-    figure = one["figure"]
-    numbers = None if figure is None else [figure[part] for part in ("value", "low", "high")]
-    known = figure is not None and numbers is not None and None not in numbers
-    return Named(
-        one["id"], one["status"], one["kind"], Figure(*map(float, numbers or ()), figure["unit"]) if known else None
-    )
+    return Named(one["id"], one["status"], one["kind"], None if one["figure"] is None else _figure(one["figure"]))
+
+
+def _figure(figure: Any) -> Figure | None:
+    numbers = [figure[part] for part in ("value", "low", "high")]
+    if None in numbers:  # not a finite number
+        return None
+    value, low, high = map(float, numbers)
+    return Figure(value, low, high, figure["unit"])
 
 
 def _unknown(name: str, known: Sequence[str], where: str) -> UsageError:

@@ -16,7 +16,7 @@ from watchdog.installation import Installer
 from watchdog.model import Cell, Check, Observation, Outcome
 from watchdog.plan import Selection
 from watchdog.run import ShowProgress
-from watchdog.runner import Runner, label
+from watchdog.runner import Runner, Silent, label
 from watchdog.store.engine import Store, open_store
 from watchdog.uv import Uv
 
@@ -78,13 +78,8 @@ def _measured(
 def _one_process(runner: Runner, cells: Sequence[Cell]) -> list[Observation]:
     """One fresh process of each implementation."""
     answers: list[Observation] = []
-    replace(runner, keep=answers.append, progress=_Silent(), seen={}).ask(cells)
+    replace(runner, keep=answers.append, progress=Silent(), seen={}).ask(cells)
     return answers
-
-
-class _Silent:
-    def started(self, label: str) -> None: ...
-    def finished(self, label: str, outcome: Outcome, seconds: float) -> None: ...
 
 
 def _of_cell(cell: Cell, taken: Sequence[Sequence[Observation]]) -> Measured:

@@ -22,14 +22,19 @@ from watchdog import run as running
 from watchdog.config import Config
 from watchdog.config_values import NATIVE
 from watchdog.environments import EnvironmentCache
+from watchdog.gate.deadline import Deadline
 from watchdog.gate.report import Probed
+from watchdog.gate.timing import time_both_sides
 from watchdog.installation import Installer
 from watchdog.judges import pins as mismatches
+from watchdog.judges.experiment import Rule
 from watchdog.judges.wording import one_line
-from watchdog.model import Cell, Check, Observation, Outcome, Status, Verdict
+from watchdog.model import Cell, Check, Observation, Status, Verdict
 from watchdog.pins import Lock
 from watchdog.plan import Selection
 from watchdog.rooms import room
+from watchdog.run import Started
+from watchdog.runner import Runner, Silent
 from watchdog.store import reader, writer
 from watchdog.store.engine import Store, open_store
 from watchdog.store.values import Learned
@@ -254,10 +259,11 @@ def merged(selections: Sequence[Selection]) -> Selection:
 
 @dataclass(frozen=True)
 class Once:
-    """Asks each cell once, in a store that is thrown away."""
+    """Asks each cell once, and times both sides as an experiment, in a store that is thrown away."""
 
     cache: EnvironmentCache
     uv: Uv
+    deadline: Deadline
 
     def __call__(self, trial: Trial) -> Evaluated:
         with tempfile.TemporaryDirectory(prefix="watchdog-probe-") as folder:
@@ -271,16 +277,25 @@ class Once:
                 writer.record_observation(store, begun.id, observation)
             started = replace(begun, seen=seen)
             installer = Installer(trial.config, store, self.cache, self.uv, refresh=False, given=trial.locks)
-            with nullcontext(_Silent()) as progress:
-                installed = running.install(store, started, installer, progress)
-                cells = [cell for cell in running.unseen(started) if cell.check is not Check.INSTALL]
-                running.asking(store, started, installed, self.cache, progress).ask(cells)
-            verdicts = running.judge(store, started, installed)
+            silent = Silent()
+            installed = running.install(store, started, installer, silent)
+            runner = running.asking(store, started, installed, self.cache, silent)
+            untimed = [cell for cell in running.unseen(started) if cell.check not in (Check.INSTALL, Check.TIMING)]
+            runner.ask(untimed)
+            rule = self._timed(store, started, runner)
+            verdicts = running.judge(store, started, installed, rule=rule)
             return Evaluated(verdicts, tuple(reader.observations(store, started.id)))
 
-
-class _Silent:
-    """No progress: a probe is told as one line."""
-
-    def started(self, label: str) -> None: ...
-    def finished(self, label: str, outcome: Outcome, seconds: float) -> None: ...
+    def _timed(self, store: Store, started: Started, runner: Runner) -> Rule | None:
+        pins = started.config.pins
+        if not any(cell.check is Check.TIMING for cell in started.cells):
+            return None
+        return time_both_sides(
+            store,
+            started,
+            runner,
+            base=started.config.baseline,
+            head=next((name for name in pins if name != started.config.baseline), started.config.baseline),
+            deadline=self.deadline,
+            show=lambda _: nullcontext(Silent()),
+        )

@@ -40,7 +40,7 @@ def pairs(cells: Sequence[Cell], base: str, head: str) -> tuple[Pair, ...]:
     """The comparisons that these cells of the check `timing` allow, in their order."""
     known = set(cells)
     both = (Pair(replace(cell, pins=base), cell) for cell in cells if cell.pins == head)
-    return tuple(pair for pair in both if pair.base in known)
+    return tuple(pair for pair in both if pair.base in known and pair.base != pair.head)
 
 
 def medians(samples: Sequence[Sample], pair: Pair) -> tuple[list[float], list[float]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,18 +13,20 @@ from watchdog import acceptances, asked, machine, plan, run
 from watchdog.config import Config
 from watchdog.environments import EnvironmentCache
 from watchdog.errors import IncompleteError, UsageError
-from watchdog.gate import answer, sampling
+from watchdog.gate import answer
 from watchdog.gate.answer import EXIT_CODES, Strictness
+from watchdog.gate.blame import Tell
 from watchdog.gate.deadline import Deadline
 from watchdog.gate.difference import difference, same_locks
 from watchdog.gate.document import document
+from watchdog.gate.probes import Once
 from watchdog.gate.relevance import unrelated
-from watchdog.gate.report import Answer, Blame, Difference, GateReport, Judged, Probe
-from watchdog.gate.sampling import Pair, Sampling
-from watchdog.gate.sides import GivenSide, check_readable, compared, read_sides
+from watchdog.gate.report import Answer, Blame, Difference, GateReport, Judged, Standing
+from watchdog.gate.searching import Searcher
+from watchdog.gate.sides import GivenSide, compared, read_sides
+from watchdog.gate.timing import time_both_sides
 from watchdog.installation import Installed, Installer
-from watchdog.judges.experiment import Rule
-from watchdog.model import Cell, Check, Observation, Outcome, Sample, Verdict
+from watchdog.model import Check, Verdict
 from watchdog.pins import Lock, Unresolvable
 from watchdog.plan import Selection
 from watchdog.run import ShowProgress, Started
@@ -32,8 +34,6 @@ from watchdog.runner import Runner
 from watchdog.store import reader, values, writer
 from watchdog.store.engine import Store
 from watchdog.uv import Uv
-
-TellProbe = Callable[[Probe, float], object]  # called with each probe of a search and the seconds that are left
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,6 @@ def resolve(store: Store, config: Config, request: Request) -> Compared:
 def resolved(store: Store, both: Config, base: GivenSide, head: GivenSide, selection: Selection) -> Compared:
     """Both sides of a configuration that has just these pins. Raises as `resolve` does."""
     uv = Uv.found()
-    for side in (base, head):
-        check_readable(side, uv)
     installer = Installer(both, store, EnvironmentCache(both.environments_directory, uv), uv, refresh=False)
     requests = plan.environment_requests(both, replace(selection, pins=()))
     with ThreadPoolExecutor(2) as pool:
@@ -86,7 +84,7 @@ def resolved(store: Store, both: Config, base: GivenSide, head: GivenSide, selec
         tuple(lock for one, lock in locks if one.pins == side.name and isinstance(lock, Lock)) for side in (base, head)
     )
     own = [name for kernel in both.kernel for name in both.absolute_requirements(kernel)]
-    said = difference(base, head, base_locks, head_locks, own, uv)
+    said = difference(base, head, base_locks, head_locks, own)
     return Compared(both, base, head, base_locks, head_locks, said, installer)
 
 
@@ -94,7 +92,7 @@ def nothing_to_ask(both: Compared) -> str | None:
     """Why a gate need not be passed at all: nothing that the kernels depend on changed. None when it must."""
     if same_locks(both.base_locks, both.head_locks):
         return f"{both.base.given} and {both.head.given} are the same lock: nothing changed"
-    return unrelated(both.config, both.difference, both.base_locks, both.head_locks, both.installer.uv)
+    return unrelated(both.config, both.difference, (*both.base_locks, *both.head_locks), both.installer.uv)
 
 
 def refuse_equal(both: Compared) -> None:
@@ -122,7 +120,7 @@ class Gate:
     request: Request
     started: Started
     show: ShowProgress
-    tell: TellProbe
+    tell: Tell
 
     def passed(self) -> GateReport:
         """Build both environments, ask every question of both, time them, judge, find the package, keep the answer.
@@ -133,7 +131,15 @@ class Gate:
         with run.ending(self.store, self.started.id):
             installed, runner = self._ask()
             deadline = self._deadline()
-            rule = self._time(runner, deadline)
+            rule = time_both_sides(
+                self.store,
+                self.started,
+                runner,
+                base=self.both.base.name,
+                head=self.both.head.name,
+                deadline=deadline,
+                show=self.show,
+            )
             verdicts = run.judge(self.store, self.started, installed, rule=rule)
             told = self._told(verdicts)
             blames = self._search(told, installed, deadline)
@@ -154,31 +160,6 @@ class Gate:
         chosen = self.request.budget
         return Deadline(self.both.config.gate.budget if chosen is None else chosen)
 
-    def _time(self, runner: Runner, deadline: Deadline) -> Rule:
-        """Sample the time of both sides; returns the rule that the pairs are compared by."""
-        timed = [cell for cell in self.started.cells if cell.check is Check.TIMING]
-        same = plan.same_questions(self.both.config, timed)
-        compared_pairs = sampling.pairs(list(same), self.both.base.name, self.both.head.name)
-        options = self.both.config.gate
-        rule = Rule(options.error_rate, max(1, len(compared_pairs)), options.relevant, options.processes)
-        worth = _worth_timing(runner, compared_pairs)
-        with self.show(2 * rule.processes * len({pair.subject for pair in worth})) as progress:
-            loop = Sampling(
-                take=lambda cells: _one_process(runner, cells, same),
-                keep=lambda sample: self._keep_sample(sample, same),
-                rule=rule,
-                deadline=deadline,
-                progress=progress,
-                samples=[one for one in reader.samples(self.store, self.started.id) if one.cell in same],
-            )
-            loop.run(worth)
-        replace(runner, progress=_Silent(), seen=runner.seen).ask([cell for cell in timed if cell not in runner.seen])
-        return rule
-
-    def _keep_sample(self, sample: Sample, same: Mapping[Cell, Sequence[Cell]]) -> None:
-        for cell in (sample.cell, *same.get(sample.cell, ())):
-            writer.record_sample(self.store, self.started.id, replace(sample, cell=cell))
-
     def _told(self, verdicts: Sequence[Verdict]) -> tuple[Judged, ...]:
         return answer.judged(
             verdicts,
@@ -190,8 +171,23 @@ class Gate:
         )
 
     def _search(self, told: Sequence[Judged], installed: Sequence[Installed], deadline: Deadline) -> tuple[Blame, ...]:
-        """The packages that bring what regressed."""
-        return ()
+        """The packages that bring what the change caused."""
+        if not self.request.search:
+            return ()
+        caused = [one.verdict for one in told if one.standing is Standing.BUMP]
+        cache = self.both.installer.cache
+        searcher = Searcher(
+            store=self.store,
+            config=self.both.config,
+            base=self.both.base,
+            head=self.both.head,
+            seen={seen.cell: seen for seen in reader.observations(self.store, self.started.id)},
+            evaluate=Once(cache, self.both.installer.uv, deadline),
+            deadline=deadline,
+            tell=self.tell,
+            uv=self.both.installer.uv,
+        )
+        return searcher.blames(caused, installed)
 
     def _report(self, told: tuple[Judged, ...], blames: tuple[Blame, ...], seconds: float) -> GateReport:
         said = answer.answer(told, self.request.strictness)
@@ -212,31 +208,6 @@ class Gate:
         kept = values.Gate(report.run_id, base, head, report.answer.value, document(report))
         writer.record_gate(self.store, kept)
         writer.finish_run(self.store, report.run_id, state=values.RunState.FINISHED, exit_code=report.exit_code)
-
-
-class _Silent:
-    """No progress: the loop tells it."""
-
-    def started(self, label: str) -> None: ...
-    def finished(self, label: str, outcome: Outcome, seconds: float) -> None: ...
-
-
-def _worth_timing(runner: Runner, asked_pairs: Sequence[Pair]) -> list[Pair]:
-    """The pairs of which neither side is kept from an answer by an earlier question."""
-    seen = runner.seen
-    return [pair for pair in asked_pairs if all(plan.blocked(cell, seen) is None for cell in (pair.base, pair.head))]
-
-
-def _one_process(runner: Runner, cells: Sequence[Cell], same: Mapping[Cell, Sequence[Cell]]) -> list[Observation]:
-    """Ask these cells in a fresh process. The first answer of a cell is its observation in the run."""
-    answers: list[Observation] = []
-    before = {cell: seen for cell, seen in runner.seen.items() if cell.check is not Check.TIMING}
-    replace(runner, keep=answers.append, progress=_Silent(), seen=before).ask(cells)
-    keeper = replace(runner, progress=_Silent(), same=same, seen=runner.seen)
-    for one in answers:
-        if one.cell not in runner.seen:
-            keeper.record(one)
-    return answers
 
 
 def unneeded(both: Compared, sentence: str) -> GateReport:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from watchdog.judges import compile as compiling
 from watchdog.judges import faults, imports, install, lower, memory, numerics, pins, races, schedule, timing, vmem
+from watchdog.judges.experiment import Rule
 from watchdog.judges.suspects import blamed, suspect
 from watchdog.judges.view import KernelFacts, View, build_views
 from watchdog.judges.wording import one_line, sentence
-from watchdog.model import Check, Environment, Observation, Outcome, Status, Verdict
+from watchdog.model import Cell, Check, Environment, Observation, Outcome, Status, Verdict
 
 __all__ = ["KernelFacts", "exit_code", "judge_run", "worst"]
 
@@ -34,13 +36,17 @@ def judge_run(
     environments: Sequence[Environment],
     baseline: str | None,
     kernels: Mapping[str, KernelFacts],
+    *,
+    samples: Mapping[Cell, Sequence[float]] = MappingProxyType({}),
+    rule: Rule | None = None,
 ) -> tuple[Verdict, ...]:
     """The verdicts on every observed cell, at least one each, in the cells' order.
 
     `baseline` names the pins that others are judged against; None judges absolute faults only. A kernel that
     `kernels` does not name is judged without facts of its own. The order of the observations does not matter.
+    `samples` are the times of a gate's processes by cell (seconds, block by block), compared by `rule`.
     """
-    views = build_views(observations, environments, baseline, kernels)
+    views = build_views(observations, environments, baseline, kernels, samples=samples, rule=rule)
     judged = [pins.Judged(view, verdict) for view in views for verdict in _judge(view)]
     return tuple(pins.told_once(judged))
 

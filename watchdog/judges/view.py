@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from watchdog.judges.experiment import Rule
 from watchdog.judges.wording import one_line
 from watchdog.model import (
     Cell,
@@ -39,6 +40,17 @@ class KernelFacts:
 
 
 @dataclass(frozen=True)
+class Times:
+    """What a gate's processes took, in seconds, block by block: of this cell and of its control, under both sides."""
+
+    rule: Rule
+    head: Sequence[float]
+    base: Sequence[float]
+    control_head: Sequence[float]
+    control_base: Sequence[float]
+
+
+@dataclass(frozen=True)
 class View:
     """Everything that a judge may look at for one cell."""
 
@@ -53,6 +65,7 @@ class View:
     family: Sequence[Observation] = ()  # this question under all pins, of all implementations
     same_artefacts: bool | None = None  # are the lowered and compiled programs those of the baseline? None: unknown
     same_module: bool | None = None  # is the lowered module that of the baseline? None: unknown
+    times: Times | None = None  # of the processes of a gate
     compiles: bool | None = None  # did the compile check of the same cell succeed? None: not asked
     baseline_compiles: bool | None = None
 
@@ -134,16 +147,35 @@ def build_views(
     environments: Sequence[Environment],
     baseline: str | None,
     kernels: Mapping[str, KernelFacts],
+    *,
+    samples: Mapping[Cell, Sequence[float]],
+    rule: Rule | None,
 ) -> list[View]:
-    """One view per observed cell, in the cells' order. Of two observations of one cell the later one counts."""
+    """One view per observed cell, in the cells' order. Of two observations of one cell the later one counts.
+
+    `samples` are the times of a gate's processes by cell, which are compared by `rule`.
+    """
     table = _newest(observations)
     families = _families(table)
     return [
         replace(
-            _view(observation, table, environments, baseline, kernels), family=families[_question(observation.cell)]
+            _view(observation, table, environments, baseline, kernels),
+            family=families[_question(observation.cell)],
+            times=_times(observation.cell, baseline, samples, rule),
         )
         for _, observation in sorted(table.items(), key=lambda item: item[0])
     ]
+
+
+def _times(
+    cell: Cell, baseline: str | None, samples: Mapping[Cell, Sequence[float]], rule: Rule | None
+) -> Times | None:
+    if rule is None or baseline is None or cell.check is not Check.TIMING or cell.pins == baseline:
+        return None
+    before, native = replace(cell, pins=baseline), replace(cell, implementation=NATIVE)
+    control = () if cell.implementation == NATIVE else samples.get(native, ())
+    control_base = () if not control else samples.get(replace(native, pins=baseline), ())
+    return Times(rule, samples.get(cell, ()), samples.get(before, ()), control, control_base)
 
 
 def _families(table: Mapping[Cell, Observation]) -> dict[Cell, list[Observation]]:

@@ -19,7 +19,7 @@ _DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
 
 
-def annotations(report: GateReport, root: Path | None = None) -> list[str]:
+def annotation_lines(report: GateReport, root: Path | None = None) -> list[str]:
     """Workflow commands, worst first; none when all is well. With `root`, the repository's files are named in them."""
     places = Places(report, root) if root is not None else None
     errors = _told(report, "error", gate_wording.told_once(report, report.failing), places)
@@ -53,7 +53,7 @@ def write_github(report: GateReport, environ: Mapping[str, str]) -> list[str]:
     """
     if environ.get("GITHUB_ACTIONS") != "true":
         return []
-    lines = annotations(report, Path(environ.get("GITHUB_WORKSPACE") or "."))
+    lines = annotation_lines(report, Path(environ.get("GITHUB_WORKSPACE") or "."))
     texts = {"GITHUB_STEP_SUMMARY": markdown(report, most=SUMMARY), "GITHUB_OUTPUT": github_outputs(report)}
     for variable, text in texts.items():
         file = environ.get(variable)

@@ -86,7 +86,9 @@ def run_table(runs: Sequence[RunSummary], console: Console) -> None:
     unfinished = next((run for run in runs if run.state != "finished"), None)
     if unfinished is not None and unfinished.state in RESUMABLE:
         console.print()
-        console.print(_text(f"`watchdog {unfinished.command} --resume` finishes {unfinished.run_id}", 100), soft_wrap=True)
+        console.print(
+            _text(f"`watchdog {unfinished.command} --resume` finishes {unfinished.run_id}", 100), soft_wrap=True
+        )
 
 
 def run_detail(report: RunReport, console: Console) -> None:

@@ -138,7 +138,7 @@ def gate(store: Store, run: str) -> Gate | None:
     """What a gate answered; None for a run that is no gate, or one that has not come to its end."""
     with store.reading() as session:
         row = session.get(GateRow, run)
-        return row and Gate(row.run, row.base, row.head, row.answer, decode_numbers(row.document))
+        return None if row is None else Gate(row.run, row.base, row.head, row.answer, decode_numbers(row.document))
 
 
 def verdict_counts(store: Store) -> dict[str, dict[Status, int]]:
