@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from watchdog import __version__, cli_gate
+from watchdog import __version__, cli_gate, cli_search
 from watchdog.cli_shared import (
     CaseOption,
     CheckOption,
@@ -52,6 +52,7 @@ app = typer.Typer(
 environments_app = typer.Typer(no_args_is_help=True, help="The environments in the cache.")
 app.add_typer(environments_app, name="environments")
 cli_gate.add_to(app)
+cli_search.add_to(app)
 
 _OUTPUT_ENDED = (errno.ENOSPC, errno.EDQUOT, errno.EPIPE)  # a full disk, a quota, a reader that has gone
 _USAGE, _INCOMPLETE = 2, 3  # exit codes

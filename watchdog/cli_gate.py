@@ -1,4 +1,4 @@
-"""The commands about a change of dependencies: gate, bisect, accept, calibrate."""
+"""The commands about a change of dependencies: gate, accept."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from watchdog.cli_shared import (
+    BudgetOption,
     CaseOption,
     CheckOption,
     ColorOption,
@@ -24,12 +25,14 @@ from watchdog.cli_shared import (
     QuietOption,
     ScenarioOption,
     TargetOption,
+    budget_seconds,
     check_writable,
     load_config,
     made_console,
     opened_store,
     progress_on,
     say,
+    tell_probe,
     write_json,
     write_report,
     write_text,
@@ -39,13 +42,10 @@ from watchdog.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from watchdog.gate.report import GateReport, Probe
+    from watchdog.gate.report import GateReport
 
 _INCOMPLETE = 3  # exit code
 
-BudgetOption = Annotated[
-    str | None, typer.Option("--budget", metavar="TIME", help="How long timing and searching may take, as in 15m.")
-]
 PythonOption = Annotated[
     str | None, typer.Option("--python", metavar="VERSION", help="Python of sides that are files, as in 3.12.")
 ]
@@ -120,7 +120,9 @@ def gate(
             both, request, started = steps.resumed(store)
         else:
             strictness = Strictness.STRICT if strict else Strictness.THE_CHANGE_ALONE
-            request = steps.Request(*_both(base, head), selection, python, _seconds(budget), strictness, search=blame)
+            request = steps.Request(
+                *_both(base, head), selection, python, budget_seconds(budget), strictness, search=blame
+            )
             both = steps.resolve(store, loaded, request)
             sentence = steps.nothing_to_ask(both) if only_changed else None
             if sentence is not None:
@@ -129,7 +131,7 @@ def gate(
             steps.refuse_equal(both)
             started = steps.begin(store, both, request)
         try:
-            report = steps.Gate(store, both, request, started, show, _tell(quiet=quiet)).passed()
+            report = steps.Gate(store, both, request, started, show, tell_probe(quiet=quiet)).passed()
         except Interrupted:
             say(f"stopped; what was seen is kept. `watchdog gate --resume` finishes gate {started.id}")
             raise typer.Exit(_INCOMPLETE) from None
@@ -168,20 +170,6 @@ def _write_outputs(
             print(line)  # noqa: T201  # GitHub reads them from standard output
 
 
-def _tell(*, quiet: bool) -> Any:
-    """One line for each probe of a search."""
-    from watchdog.publish.wording import duration
-
-    def told(probe: Probe, left: float) -> None:
-        if not quiet:
-            remembered = ", remembered" if probe.remembered else ""
-            say(
-                f"{probe.what}: {probe.result} ({duration(probe.seconds)}{remembered}; {duration(left)} left) {probe.said}"
-            )
-
-    return told
-
-
 def _both(base: str | None, head: str | None) -> tuple[str, str]:
     if base is None or head is None:
         msg = "name both sides: watchdog gate BASE HEAD, as in `watchdog gate origin/main:uv.lock uv.lock`"
@@ -193,21 +181,6 @@ def _refuse_sides(base: str | None, head: str | None) -> None:
     if base is not None or head is not None:
         msg = "--resume finishes what a gate began with; it takes no sides"
         raise UsageError(msg)
-
-
-def _seconds(text: str | None) -> float | None:
-    """A duration such as "15m". Raises UsageError for anything else."""
-    from pydantic import TypeAdapter, ValidationError
-
-    from watchdog.config_values import Seconds
-
-    if text is None:
-        return None
-    try:
-        return TypeAdapter(Seconds).validate_python(text)
-    except ValidationError as error:
-        msg = f"--budget {text}: {error.errors()[0]['ctx']['error']}"
-        raise UsageError(msg) from error
 
 
 def accept(

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,6 +15,9 @@ from rich.text import Text
 
 from watchdog.config import FILE_NAME, Config, find_config, load
 from watchdog.errors import UsageError
+
+if TYPE_CHECKING:
+    from watchdog.gate.report import Probe
 
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help=f"Configuration; {FILE_NAME} here or above by default.")
@@ -27,6 +30,9 @@ ImplementationOption = Annotated[
 ]
 TargetOption = Annotated[list[str] | None, typer.Option("--target", metavar="TARGET", help="Only this target.")]
 CheckOption = Annotated[list[str] | None, typer.Option("--check", metavar="CHECK", help="Only this check.")]
+BudgetOption = Annotated[
+    str | None, typer.Option("--budget", metavar="TIME", help="How long timing and searching may take, as in 15m.")
+]
 ScenarioOption = Annotated[
     list[str] | None, typer.Option("--scenario", metavar="NAME", help="Only this scenario of the memory check.")
 ]
@@ -133,3 +139,32 @@ def write_text(text: str, file: str, option: str) -> None:
         Path(file).write_text(text, encoding="utf-8")
     except OSError as error:
         raise _unwritable(file, option, error) from error
+
+
+def budget_seconds(text: str | None) -> float | None:
+    """A duration such as "15m". Raises UsageError for anything else."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from watchdog.config_values import Seconds
+
+    if text is None:
+        return None
+    try:
+        return TypeAdapter(Seconds).validate_python(text)
+    except ValidationError as error:
+        msg = f"--budget {text}: {error.errors()[0]['ctx']['error']}"
+        raise UsageError(msg) from error
+
+
+def tell_probe(*, quiet: bool) -> Any:
+    """One line for each probe of a search."""
+    from watchdog.publish.wording import duration
+
+    def told(probe: Probe, left: float) -> None:
+        if not quiet:
+            remembered = ", remembered" if probe.remembered else ""
+            say(
+                f"{probe.what}: {probe.result} ({duration(probe.seconds)}{remembered}; {duration(left)} left) {probe.said}"
+            )
+
+    return told

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any
 
 from watchdog.acceptances import Acceptance
-from watchdog.gate.report import Blame, Change, Difference, GateReport, Judged, Probe, Side
+from watchdog.gate.report import Bisected, Blame, Change, Difference, GateReport, Judged, Probe, Side
 from watchdog.model import Figure, PackageChange
 from watchdog.records import mend, verdict_to_json
 from watchdog.redaction import redact
@@ -31,6 +32,12 @@ def document(report: GateReport) -> dict[str, Any]:
         "notes": list(report.notes),
     }
     return {key: _mended(value) for key, value in values.items()}
+
+
+def bisected_document(bisected: Bisected) -> dict[str, Any]:
+    """What `watchdog bisect --json` writes, as JSON values."""
+    values: dict[str, Any] = _mended({"schema": SCHEMA, **asdict(bisected), "exit_code": bisected.exit_code})
+    return values
 
 
 def _difference(difference: Difference) -> dict[str, Any]:
@@ -112,6 +119,6 @@ def _mended(value: Any) -> Any:
             return value if math.isfinite(value) else None
         case dict():
             return {key: _mended(item) for key, item in value.items()}
-        case list():
+        case list() | tuple():
             return [_mended(item) for item in value]
     return value
