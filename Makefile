@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN = .venv/bin
 READY = .venv/.ready
 
-.PHONY: watch test lint types check format clean screenshots leak-table names-table upgrades help
+.PHONY: watch test lint types check format clean screenshots leak-table calibrate names-table upgrades help
 
 help:  ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -44,6 +44,10 @@ screenshots: watch  ## Renew the pictures in docs/images from a run (needs Chrom
 CELLS ?= 1000
 leak-table: $(READY)  ## Compare the memory check with other tools (hours, may be stopped; CELLS=100 for a short one)
 	$(BIN)/python -m tests.leak_table --cells $(CELLS) --folder .watchdog/leak-table-$(CELLS) --write docs/judging-memory.md
+
+CALIBRATE ?=
+calibrate: $(READY)  ## Measure the rule of timing beside those of other tools (minutes; CALIBRATE="--peers 0": ours alone)
+	$(BIN)/python -m tests.calibration $(CALIBRATE) --write docs/judging-timing.md
 
 RELEASES ?=
 names-table: $(READY)  ## Ask jax's releases for their names anew (minutes; RELEASES="0.13.0" asks further ones)

@@ -13,8 +13,11 @@ import pytest
 from tests.leak_table import asv_tool, corpus_table, ours, pytest_tools, table, witness
 from tests.leak_table.campaign import Answer, Parameters, Said, Truth, opened, planted_bytes, share_off
 from tests.projects import ROOT
+from tests.written import markers, put
 from watchdog.model import HOST, Cell, Check, Scenario
 from watchdog.selftest import PLANTS
+
+BEGIN, END = markers(table.NAME)
 
 BY_NAME = {plant.implementation: plant for plant in PLANTS}
 CELL = Cell("planted_leaks", "large_malloc", "f32_64x64", "jax-0.10.2", HOST, Check.MEMORY, "eager")
@@ -231,17 +234,17 @@ class TestTable:
     def test_the_table_is_put_between_its_markers(self, tmp_path: Path) -> None:
         """What stands around it stays; a page without a place for it is refused."""
         page = tmp_path / "page.md"
-        page.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n", encoding="utf-8")
-        table.put(page, "new")
-        assert page.read_text(encoding="utf-8") == f"before\n{table.BEGIN}\nnew\n{table.END}\nafter\n"
+        page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
+        put(page, table.NAME, "new")
+        assert page.read_text(encoding="utf-8") == f"before\n{BEGIN}\nnew\n{END}\nafter\n"
         page.write_text("nothing", encoding="utf-8")
         with pytest.raises(ValueError, match="no place for the table"):
-            table.put(page, "new")
+            put(page, table.NAME, "new")
 
     def test_the_documentation_has_a_place_for_it(self) -> None:
         """`make leak-table` writes there."""
         page = (ROOT / "docs" / "judging-memory.md").read_text(encoding="utf-8")
-        assert page.count(table.BEGIN) == page.count(table.END) == 1
+        assert page.count(BEGIN) == page.count(END) == 1
 
 
 @pytest.mark.real
@@ -251,7 +254,7 @@ def test_a_short_campaign_fills_the_table_and_is_not_repeated(tmp_path: Path) ->
     The other two take minutes: `make leak-table CELLS=2` asks them as well.
     """
     folder, page = tmp_path / "campaign", tmp_path / "page.md"
-    page.write_text(f"{table.BEGIN}\n{table.END}\n", encoding="utf-8")
+    page.write_text(f"{BEGIN}\n{END}\n", encoding="utf-8")
     command = [sys.executable, "-m", "tests.leak_table", "--folder", str(folder), "--write", str(page), "--cells", "2"]
     short = ["--releases", "0.10.2", "--scenarios", "steady", "--plants", "buffer", "seldom_descriptor"]
     short += ["--tools", ours.NAME, pytest_tools.PSLEAK]

@@ -20,7 +20,7 @@ from watchdog.judges.experiment import SIDE, Decision, Reading, Rule, read
 SLOWDOWNS = (0.02, 0.03, 0.05, 0.10)  # relative, whose power is told
 AT_REST = 1000  # trials without any change
 TRIALS = 300  # for each size of slowdown
-FEWEST = 8 * SIDE  # processes, without which nothing is told
+FEWEST = 12 * SIDE  # processes, without which nothing is told
 _BLOCK = 2 * SIDE
 _MAD = 1.4826  # median absolute deviation → standard deviation of a normal distribution
 _LIMIT = 0.95  # one-sided confidence of the limit on false alarms
@@ -94,6 +94,8 @@ def decided(base: Sequence[float], head: Sequence[float], rule: Rule) -> Reading
 
 def upper_limit(count: int, trials: int) -> float:
     """The share that is no larger with 95 % confidence, when `count` of `trials` were seen (Clopper & Pearson 1934)."""
+    if count >= trials:
+        return 1.0
     low, high = count / trials, 1.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -103,7 +105,13 @@ def upper_limit(count: int, trials: int) -> float:
 
 def _at_most(count: int, trials: int, share: float) -> float:
     """The chance of at most `count` among `trials`."""
-    return sum(math.comb(trials, k) * share**k * (1 - share) ** (trials - k) for k in range(count + 1))
+    return math.fsum(math.exp(_log_chance(k, trials, share)) for k in range(count + 1))
+
+
+def _log_chance(count: int, trials: int, share: float) -> float:
+    """The logarithm of the binomial probability."""
+    ways = math.lgamma(trials + 1) - math.lgamma(count + 1) - math.lgamma(trials - count + 1)
+    return ways + count * math.log(share) + (trials - count) * math.log1p(-share)
 
 
 def _trial(medians: NDArray[np.float64], slowdown: float, rule: Rule, rng: np.random.Generator) -> Reading:

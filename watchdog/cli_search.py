@@ -139,7 +139,7 @@ def calibrate(
     ] = None,
     kernel: KernelOption = None,
     case: CaseOption = None,
-    processes: Annotated[int, typer.Option("--processes", min=16, max=2000, help="How many to start.")] = 40,
+    processes: Annotated[int, typer.Option("--processes", min=24, max=2000, help="How many to start.")] = 40,
     budget: BudgetOption = None,
     json_file: JsonOption = None,
     quiet: QuietOption = False,

@@ -19,6 +19,7 @@ from rich.console import Console
 
 from tests.leak_table import asv_tool, ours, pytest_tools, table, witness
 from tests.leak_table.campaign import Answer, Campaign, Parameters, Said, busy_neighbour, opened, pins
+from tests.written import put
 from watchdog import __version__, machine
 from watchdog.model import Scenario
 from watchdog.plan import Job
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.write is None:
         sys.stdout.write(f"{text}\n")
     else:
-        table.put(options.write, text)
+        put(options.write, table.NAME, text)
         _say(f"wrote {options.write}")
     return 0
 

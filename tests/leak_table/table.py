@@ -7,14 +7,14 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from tests.leak_table import asv_tool, ours, pytest_tools
 from tests.leak_table.campaign import Answer, Said, Truth
+from tests.written import markdown_table
 from watchdog.publish.wording import count, listed
 from watchdog.selftest import Plant
 
-BEGIN, END = "<!-- leak table: begin -->", "<!-- leak table: end -->"
+NAME = "leak table"  # of the place in the page
 NOT_ITS_JOB = "–"
 _MOST_ALARMS = 30  # lines about clean cells; the rest is counted
 
@@ -57,23 +57,13 @@ def written(answers: Sequence[Answer], plants: Mapping[str, Plant], about: str) 
     return "\n\n".join(parts)
 
 
-def put(page: Path, text: str) -> None:
-    """Replace what stands between the markers of a page. Raises ValueError when they are not there."""
-    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        message = f"{page} has no place for the table; it needs the lines {BEGIN} and {END}"
-        raise ValueError(message)
-    page.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
-
-
 def _sums(answers: Sequence[Answer], plants: Mapping[str, Plant], tools: Sequence[Tool]) -> str:
     lines: dict[str, list[str]] = {}
     for tool in tools:
         said = [answer for answer in answers if answer.tool == tool.name]
         for head, text in _sum(tool, said, plants):
             lines.setdefault(head, []).append(text)
-    return _markdown(["", *(tool.name for tool in tools)], [[head, *texts] for head, texts in lines.items()])
+    return markdown_table(["", *(tool.name for tool in tools)], [[head, *texts] for head, texts in lines.items()])
 
 
 def _sum(tool: Tool, answers: Sequence[Answer], plants: Mapping[str, Plant]) -> Iterator[tuple[str, str]]:
@@ -124,7 +114,7 @@ def _plants(answers: Sequence[Answer], plants: Mapping[str, Plant], tools: Seque
         [plant.leak.name, _call(plant), *(_found(tool, plant, answers, subject) for tool in tools)]
         for subject, plant in plants.items()
     ]
-    return _markdown(heads, rows)
+    return markdown_table(heads, rows)
 
 
 def _call(plant: Plant) -> str:
@@ -161,8 +151,3 @@ def _group(tool: Tool, truth: Truth, key: tuple[str, str, str], subjects: Sequen
     scenario, release, kind = key
     said = f" ({kind})" if kind else ""
     return f"- {tool.name}, {truth}: `{scenario}`, jax {release}{said}: {listed(sorted(subjects), most=8)}"
-
-
-def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -55,7 +55,11 @@ def _of_the_user(config: Config, own: Config) -> Config:
 def _measured(
     store: Store, project: Config, selection: Selection, *, processes: int, budget: float, show: ShowProgress
 ) -> tuple[Measured, ...]:
-    chosen = replace(selection, checks=(Check.TIMING.value,), implementations=selection.implementations or (NATIVE,))
+    chosen = replace(
+        selection,
+        checks=(Check.INSTALL.value, Check.TIMING.value),
+        implementations=selection.implementations or (NATIVE,),
+    )
     uv = Uv.found()
     cache = EnvironmentCache(project.environments_directory, uv)
     started = run.begin(store, project, chosen)
@@ -63,7 +67,7 @@ def _measured(
         with show(len(plan.environment_requests(project, chosen))) as progress:
             installed = run.install(store, started, Installer(project, store, cache, uv, refresh=False), progress)
             runner = run.asking(store, started, installed, cache, progress)
-        cells = list(plan.same_questions(project, started.cells))
+        cells = list(plan.same_questions(project, [cell for cell in started.cells if cell.check is Check.TIMING]))
         with show(processes) as progress:
             taken: list[list[Observation]] = []
             deadline = Deadline(budget)

@@ -182,7 +182,7 @@ def _least(rule: Rule) -> float:
 def _worth(scale: float, rule: Rule) -> float:
     """The smallest change that is worth more processes, on the logarithm: what all of them would show, or what matters."""
     visible = _visible(scale, rule.blocks, rule)
-    return max(_least(rule), math.inf if visible is None else visible if rule.relevant is None else 0.0)
+    return max(_least(rule), visible if visible is not None and rule.relevant is None else 0.0)
 
 
 def _detectable(scale: float, blocks: int, rule: Rule) -> float | None:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from watchdog.calibration import Calibrated
@@ -21,9 +23,11 @@ def calibration_table(results: Mapping[Cell, Calibrated | str], console: Console
     """Print, for each cell, its noise, false alarms and power, or why there is none; a paragraph each, at any width."""
     for cell, result in results.items():
         console.print(Text(wording.one_line(label(cell)), "bold"))
-        lines = [f"not measured: {wording.one_line(result)}"] if isinstance(result, str) else _lines(result)
-        for line in lines:
-            console.print(Text(f"  {line}"))
+        if isinstance(result, str):
+            console.print(_indented(f"not measured: {wording.one_line(result)}"))
+        else:
+            for part in (*map(_indented, _noise(result)), _power(result), _indented(_seen(result))):
+                console.print(part)
         console.print()
 
 
@@ -38,29 +42,28 @@ def _values(result: Calibrated | str) -> dict[str, Any]:
     return {**asdict(result), "power": [asdict(found) for found in result.power]}
 
 
-def _lines(result: Calibrated) -> list[str]:
-    middle = wording.amount(result.seconds, "s")
-    most = result.rule.processes
+def _indented(text: str) -> RenderableType:
+    return Padding(Text(text), (0, 0, 0, 2), expand=False)
+
+
+def _noise(result: Calibrated) -> list[str]:
+    middle, limit = wording.amount(result.seconds, "s"), _percent(result.false_alarm_limit)
     return [
-        f"{middle} per call; {wording.count(result.processes, 'process')} of about {result.rounds} rounds each",
+        f"{middle} per call, from {result.processes} processes of about {result.rounds} rounds each",
         f"noise: {_percent(result.between)} between processes, {_percent(result.within)} between rounds of a process",
-        _alarms(result),
-        *(
-            f"a change of {_percent(found.slowdown)}: found in {found.slower:.0%} of the gates, undecided in "
-            f"{found.undecided:.0%}; {found.processes:.0f} processes a side on average, at most {most}"
-            for found in result.power
-            if found.slowdown
-        ),
-        _seen(result),
+        f"false alarms: {result.false_alarms} of {result.trials:,} gates without any change (at most {limit})",
     ]
 
 
-def _alarms(result: Calibrated) -> str:
-    limit = _percent(result.false_alarm_limit)
-    return (
-        f"false alarms: {result.false_alarms} in {result.trials:,} gates without any change "
-        f"(so at most {limit} of them, as far as these processes tell)"
-    )
+def _power(result: Calibrated) -> RenderableType:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for head in ("slower by", "found", "undecided", "processes a side"):
+        table.add_column(head, justify="right")
+    for found in result.power:
+        if found.slowdown:
+            taken = f"{found.processes:.0f} of {result.rule.processes}"
+            table.add_row(_percent(found.slowdown), f"{found.slower:.0%}", f"{found.undecided:.0%}", taken)
+    return Padding(table, (0, 0, 0, 2), expand=False)
 
 
 def _seen(result: Calibrated) -> str:
