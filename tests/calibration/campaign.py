@@ -88,6 +88,7 @@ def asked_peers(gates: int, tell: Callable[[Row], object]) -> Iterator[Row]:
 
 
 def _failed(base: list[series.Times], head: list[series.Times]) -> dict[str, int]:
+    """How many of the gates each of the other rules fails."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "gates.npz"
         np.savez(file, base=np.stack(base), head=np.stack(head))

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import version
 from typing import Any
 
@@ -57,7 +59,13 @@ RULES: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
+def failing(pair: tuple[Any, Any]) -> list[str]:
+    """The rules that fail a gate, given as the times of base and head."""
+    return [name for name, fails in RULES.items() if fails(*pair)]
+
+
 if __name__ == "__main__":
-    with np.load(sys.argv[1]) as gates:
+    with np.load(sys.argv[1]) as gates, ProcessPoolExecutor() as pool:
         pairs = list(zip(gates["base"], gates["head"], strict=True))
-    print(json.dumps({name: sum(bool(fails(*pair)) for pair in pairs) for name, fails in RULES.items()}))  # noqa: T201
+        counted = Counter(name for names in pool.map(failing, pairs, chunksize=20) for name in names)
+    print(json.dumps({name: counted[name] for name in RULES}))  # noqa: T201

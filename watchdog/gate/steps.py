@@ -29,6 +29,7 @@ from watchdog.installation import Installed, Installer
 from watchdog.model import Check, Verdict
 from watchdog.pins import Lock, Unresolvable
 from watchdog.plan import Selection
+from watchdog.publish.wording import duration, listed
 from watchdog.run import ShowProgress, Started
 from watchdog.runner import Runner
 from watchdog.store import reader, values, writer
@@ -143,7 +144,7 @@ class Gate:
             verdicts = run.judge(self.store, self.started, installed, rule=rule)
             told = self._told(verdicts)
             blames = self._search(told, installed, deadline)
-            report = self._report(told, blames, time.monotonic() - began)
+            report = self._report(told, blames, time.monotonic() - began, self._notes(told, deadline))
             self._keep(report)
         return report
 
@@ -189,7 +190,21 @@ class Gate:
         )
         return searcher.blames(caused, installed)
 
-    def _report(self, told: tuple[Judged, ...], blames: tuple[Blame, ...], seconds: float) -> GateReport:
+    def _notes(self, told: Sequence[Judged], deadline: Deadline) -> tuple[str, ...]:
+        """What was left out, and why."""
+        notes = _narrowed(self.request.selection)
+        if deadline.is_over:
+            notes.append(
+                f"the budget of {duration(deadline.seconds)} ended before timing and the search for the package did; "
+                "--budget allows more"
+            )
+        if not self.request.search and any(one.standing is Standing.BUMP for one in told):
+            notes.append("which package did it was not searched for (--no-blame)")
+        return tuple(notes)
+
+    def _report(
+        self, told: tuple[Judged, ...], blames: tuple[Blame, ...], seconds: float, notes: tuple[str, ...]
+    ) -> GateReport:
         said = answer.answer(told, self.request.strictness)
         return GateReport(
             run_id=self.started.id,
@@ -201,6 +216,8 @@ class Gate:
             difference=self.both.difference,
             judged=told,
             blames=blames,
+            notes=notes,
+            strict=self.request.strictness is Strictness.STRICT,
         )
 
     def _keep(self, report: GateReport) -> None:
@@ -208,6 +225,20 @@ class Gate:
         kept = values.Gate(report.run_id, base, head, report.answer.value, document(report))
         writer.record_gate(self.store, kept)
         writer.finish_run(self.store, report.run_id, state=values.RunState.FINISHED, exit_code=report.exit_code)
+
+
+def _narrowed(selection: Selection) -> list[str]:
+    """That parts of the watch were not asked for."""
+    named = {
+        "kernel": selection.kernels,
+        "case": selection.cases,
+        "implementation": selection.implementations,
+        "target": selection.targets,
+        "check": selection.checks,
+        "scenario": selection.scenarios,
+    }
+    said = [f"--{option} {', '.join(names)}" for option, names in named.items() if names]
+    return [f"asked for {listed(said, len(said))} alone; the rest of the watch was left out"] if said else []
 
 
 def unneeded(both: Compared, sentence: str) -> GateReport:

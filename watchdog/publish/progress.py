@@ -45,10 +45,12 @@ def progress(
             yield _Live(tally, live)
     else:
         lines = _Lines(tally, console)
+        ending = "stopped"
         try:
             yield lines
+            ending = "ended"  # perhaps before all was done, where less was enough
         finally:
-            lines.say(f"{tally.text()}, {'ended' if tally.done >= total else 'stopped'}")
+            lines.say(f"{tally.so_far}, {ending}")
 
 
 class _Tally:
@@ -82,13 +84,13 @@ class _Tally:
             return None
         return self.elapsed / self.done * (self.total - self.done)
 
+    @property
+    def so_far(self) -> str:
+        failed = f", {self.faults} failed" if self.faults else ""
+        return f"{self.done}/{self.total}, {duration(self.elapsed)}{failed}"
+
     def text(self) -> str:
-        parts = [f"{self.done}/{self.total}", duration(self.elapsed)]
-        if self.left:
-            parts.append(f"about {duration(self.left)} left")
-        if self.faults:
-            parts.append(f"{self.faults} failed")
-        return ", ".join(parts)
+        return f"{self.so_far}, about {duration(self.left)} left" if self.left else self.so_far
 
 
 class _Live:
