@@ -140,8 +140,8 @@ def test_a_bad_option_is_named_with_its_line(write: Any, option: str, message: s
 @pytest.mark.parametrize(
     ("table", "line", "message"),
     [
-        ("[pins.p]", 1, "pins.p: pins have either 'requirements' or 'lock'; neither is here"),
-        ('[pins.p]\nrequirements = ["jax"]\nlock = "watchdog.toml"', 3, "both are here"),
+        ("[pins.p]", 1, "pins.p: pins have one of 'requirements', 'requirements_file', 'lock'; none of them is here"),
+        ('[pins.p]\nrequirements = ["jax"]\nlock = "watchdog.toml"', 3, "requirements and lock are here"),
         ("[pins.p]\nrequirements = []", 2, "nothing to install"),
         ('[pins.p]\nrequirements = ["jax", \n"jax=1"]', 3, "'jax=1' is not a requirement"),
         ('[pins.p]\nrequirements = ["./absent[tpu]"]', 2, "there is no project at './absent[tpu]'"),

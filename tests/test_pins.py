@@ -308,7 +308,9 @@ wheels = [{{ name = "modern-1.0-py3-none-any.whl", hashes = {{ sha256 = "{"3" * 
     assert [(entry.name, entry.hashes) for entry in lock.entries] == [("leaf", (f"sha256:{'2' * 64}",))]
 
 
-@pytest.mark.parametrize("text", ["not = [toml", 'lock-version = "1.0"\n', '[[packages]]\nversion = "1"\n'])
+@pytest.mark.parametrize(
+    "text", ["not = [toml", 'lock-version = "1.0"\n', 'lock-version = "1.0"\n[[packages]]\nversion = "1"\n']
+)
 def test_a_malformed_pylock_file_is_refused(house: Wheelhouse, tmp_path: Path, text: str) -> None:
     """The file is named and its trouble said, without a traceback."""
     (tmp_path / "pylock.toml").write_text(text, encoding="utf-8")
@@ -334,7 +336,7 @@ def test_a_uv_lock_is_honoured_without_the_project_itself(house: Wheelhouse, tmp
 
 def test_a_broken_uv_lock_is_refused_with_uvs_words(house: Wheelhouse, tmp_path: Path) -> None:
     """uv's own complaint is part of the message."""
-    (tmp_path / "uv.lock").write_text("nonsense", encoding="utf-8")
+    (tmp_path / "uv.lock").write_text("version = 1\n[[package]]\nname = 1\n", encoding="utf-8")
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "app"\nversion = "1"\n', encoding="utf-8")
     with pytest.raises(UsageError, match=r"uv\.lock cannot be read by uv"):
         resolve(request(tmp_path, lock="uv.lock"), house.uv())

@@ -79,9 +79,10 @@ class Options(_Table):
 
 
 class Pins(_Table):
-    """`[pins.NAME]`: a list of requirements, or a lock that another tool made."""
+    """`[pins.NAME]`: a list of requirements, a file of them, or a lock that another tool made."""
 
     requirements: tuple[RequirementText, ...] = ()
+    requirements_file: File | None = None
     lock: File | None = None
     python: PythonVersion | None = None
 
@@ -190,6 +191,14 @@ class Config(_Document):
     def absolute(self, path: str) -> Path:
         """A path of the file, made absolute."""
         return self.root / Path(path).expanduser()
+
+    def absolute_pins(self, pins: Pins) -> Pins:
+        """The same pins, readable from any folder."""
+        lock, file = (
+            None if place is None else str(self.absolute(place)) for place in (pins.lock, pins.requirements_file)
+        )
+        wanted = self.absolute_requirements(pins)
+        return pins.model_copy(update={"requirements": wanted, "requirements_file": file, "lock": lock})
 
     def absolute_requirements(self, table: Pins | Kernel) -> tuple[str, ...]:
         """The requirements of pins or of a kernel, with the paths of local projects made absolute."""

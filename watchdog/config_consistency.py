@@ -16,6 +16,8 @@ from watchdog.config_values import CUSTOM, NATIVE, suggest
 from watchdog.mistakes import Mistake
 from watchdog.toml_lines import Place
 
+_SOURCES = ("requirements", "requirements_file", "lock")  # of pins
+
 
 def inconsistencies(document: Mapping[str, Any]) -> Iterator[Mistake]:
     """Every mistake between keys of the document, as tomllib read it."""
@@ -67,10 +69,10 @@ def _unknown_baseline(document: Mapping[str, Any]) -> Iterator[Mistake]:
 def _pins_mistakes(place: Place, table: Any) -> Iterator[Mistake]:
     if not isinstance(table, dict):
         return
-    given = [key for key in ("requirements", "lock") if key in table]
+    given = [key for key in _SOURCES if key in table]
     if len(given) != 1:
-        found = "both are here" if given else "neither is here"
-        yield Mistake((*place, *given[1:]), f"pins have either 'requirements' or 'lock'; {found}")
+        found = f"{' and '.join(given)} are here" if given else "none of them is here"
+        yield Mistake((*place, *given[1:]), f"pins have one of {', '.join(map(repr, _SOURCES))}; {found}")
     elif table.get("requirements") == []:
         yield Mistake((*place, "requirements"), "nothing to install; add a requirement such as 'jax[tpu]==0.10.2'")
 

@@ -70,18 +70,11 @@ class Installer:
         return self._resolved[request]
 
     def _asked(self, request: EnvironmentRequest) -> PinsRequest:
-        table = self.config.pins[request.pins]
-        return PinsRequest(
-            name=request.pins,
-            requirements=(*self.config.absolute_requirements(table), *request.requirements),
-            lock=Path(table.lock) if table.lock else None,
-            python=table.python,
-            root=self.config.root,
-        )
+        return pins_request(self.config, request.pins, request.requirements)
 
     def _lock(self, asked: PinsRequest) -> Lock | Unresolvable:
-        """The stored lock of this request, or a new one. A lock file and a local project are read anew: they may change."""
-        stored = None if self.refresh or asked.lock else reader.find_lock(self.store, asked.key)
+        """The stored lock of this request, or a new one. Files and local projects are read anew: they may change."""
+        stored = None if self.refresh or asked.lock or asked.file else reader.find_lock(self.store, asked.key)
         if stored is not None:
             kept = pinning.read_lock(stored.text, stored.python, asked.root, self.uv)
             if isinstance(kept, Lock) and not any(entry.folder for entry in kept.entries):
@@ -89,7 +82,7 @@ class Installer:
         try:
             lock = pinning.resolve(asked, self.uv)
         except UsageError as error:
-            return Unresolvable(str(error), "", "conflict")
+            return Unresolvable(str(error), "", "unreadable")
         if isinstance(lock, Lock):
             writer.store_lock(self.store, asked.key, StoredLock(lock.hash, lock.text, lock.packages, lock.python))
         return lock
@@ -121,6 +114,19 @@ def _environment(request: EnvironmentRequest, lock: Lock | None) -> Environment:
     if lock is None:
         return Environment(request.pins, kernels, "", "", "", ())
     return Environment(request.pins, kernels, lock.hash, lock.text, lock.python, lock.packages)
+
+
+def pins_request(config: Config, name: str, own: Sequence[str]) -> PinsRequest:
+    """What pins of the configuration ask for, together with the requirements `own` of a kernel."""
+    table = config.pins[name]
+    return PinsRequest(
+        name=name,
+        requirements=(*config.absolute_requirements(table), *own),
+        lock=Path(table.lock) if table.lock else None,
+        python=table.python,
+        root=config.root,
+        file=Path(table.requirements_file) if table.requirements_file else None,
+    )
 
 
 def own_packages(config: Config, kernel: Kernel, installed: Sequence[Installed]) -> frozenset[str]:

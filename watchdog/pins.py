@@ -26,14 +26,14 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from watchdog import interpreters
 from watchdog.errors import UsageError
 from watchdog.interpreters import Interpreter
-from watchdog.lockfiles import Pinned, read_lock_file
+from watchdog.lockfiles import Pinned, read_lock_file, read_requirements_file
 from watchdog.model import Package
 from watchdog.projects import content_digest, declared
 from watchdog.uv import Answer, Uv
 
 RESOLVE_SECONDS = 300.0
 
-Reason = Literal["conflict", "python", "index", "time limit"]
+Reason = Literal["conflict", "python", "index", "time limit", "unreadable"]
 
 _LOCAL_REMARK = re.compile(r"# version=(?P<version>\S+) content=(?P<content>\S+)")
 _UNREACHABLE = re.compile(
@@ -64,6 +64,7 @@ class PinsRequest:
     root: Path
     constraints: tuple[str, ...] = ()  # "name==version": what must be so where it is needed
     options: tuple[str, ...] = field(default=(), repr=False)  # as a lock's: may hold credentials
+    file: Path | None = None  # requirements text, whose lines are resolved with `requirements`
 
     @property
     def key(self) -> str:
@@ -73,6 +74,7 @@ class PinsRequest:
             *sorted(_located(requirement, self) for requirement in self.requirements),
             *(f"constraint {constraint}" for constraint in sorted(self.constraints)),
             f"lock {lock and lock.resolve()}",
+            *([f"file {(self.root / self.file).resolve()}"] if self.file else ()),
             f"python {self.python}",
             f"root {self.root.resolve()}",  # its uv settings apply
             sysconfig.get_platform(),
@@ -166,6 +168,9 @@ def resolve(request: PinsRequest, uv: Uv) -> Lock | Unresolvable:
     if interpreter is None:
         return _without_python(request, uv)
     wanted = [_located(requirement, request) for requirement in request.requirements]
+    if request.file is not None:
+        given = read_requirements_file(request.root / request.file, interpreter)
+        return _compile(request, (*given.requirements, *wanted), interpreter, uv, options=given.options)
     if request.lock is None:
         return _compile(request, wanted, interpreter, uv, options=request.options)
     pinned = read_lock_file(request.root / request.lock, interpreter, uv)

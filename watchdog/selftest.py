@@ -244,16 +244,7 @@ def _absolute_pins(config: Config, names: Sequence[str]) -> dict[str, Pins]:
         if name not in config.pins:
             msg = f"--pins {name}: there are no such pins; {suggest(name, config.pins)}"
             raise UsageError(msg)
-    return {
-        name: pins.model_copy(
-            update={
-                "requirements": config.absolute_requirements(pins),
-                "lock": None if pins.lock is None else str(config.absolute(pins.lock)),
-            }
-        )
-        for name, pins in config.pins.items()
-        if name in names
-    }
+    return {name: config.absolute_pins(pins) for name, pins in config.pins.items() if name in names}
 
 
 def _marked_line(file: Path, function: str) -> int:

@@ -19,8 +19,10 @@ from watchdog.gate.probes import Evaluate, Prober, Told, not_installed, told_of
 from watchdog.gate.releases import Index, PreReleases, releases
 from watchdog.gate.report import Bisected, Probe, Probed
 from watchdog.gate.search import Edge, first_bad
+from watchdog.installation import pins_request
 from watchdog.interpreters import Interpreter
 from watchdog.judges.wording import one_line
+from watchdog.lockfiles import read_requirements_file
 from watchdog.model import Cell, Check, Observation, PackageChange, Status, Verdict, package_changes
 from watchdog.pins import Lock, PinsRequest, Unresolvable
 from watchdog.plan import Selection
@@ -165,15 +167,18 @@ def _recipe(config: Config, asked: Asked, kernel: Kernel, uv: Uv) -> _Recipe:
     package = canonicalize_name(asked.package)
     own = config.absolute_requirements(kernel)
     if table.lock is not None:
-        return _from_lock(_resolved_pins(config, name, table, own, uv), package, table, interpreter, uv)
-    extras, others, notes = _replaced((*config.absolute_requirements(table), *own), package, name)
-    return _Recipe(package, extras, others, (), (), table.python, interpreter, config.root, notes, uv)
+        return _from_lock(_resolved_pins(config, name, own, uv), package, table, interpreter, uv)
+    words: tuple[str, ...] = config.absolute_requirements(table)
+    options: tuple[str, ...] = ()
+    if table.requirements_file is not None:
+        given = read_requirements_file(config.absolute(table.requirements_file), interpreter)
+        words, options = given.requirements, given.options
+    extras, others, notes = _replaced((*words, *own), package, name)
+    return _Recipe(package, extras, others, (), options, table.python, interpreter, config.root, notes, uv)
 
 
-def _resolved_pins(config: Config, name: str, table: Pins, own: tuple[str, ...], uv: Uv) -> Lock:
-    wanted = (*config.absolute_requirements(table), *own)
-    request = PinsRequest(name, wanted, Path(table.lock) if table.lock else None, table.python, config.root)
-    lock = pins.resolve(request, uv)
+def _resolved_pins(config: Config, name: str, own: tuple[str, ...], uv: Uv) -> Lock:
+    lock = pins.resolve(pins_request(config, name, own), uv)
     if isinstance(lock, Unresolvable):
         msg = f"pins {name!r} cannot be resolved: {one_line(lock.explanation, 200)}; name others with --pins"
         raise UsageError(msg)

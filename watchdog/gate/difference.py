@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from watchdog import lockfiles
 from watchdog.gate.report import Change, Difference, Side
 from watchdog.gate.sides import GivenSide
 from watchdog.model import Package, PackageChange, package_changes
@@ -48,9 +51,21 @@ def _python(base_locks: Sequence[Lock], head_locks: Sequence[Lock]) -> list[Pack
 
 def _direct(base: GivenSide, head: GivenSide, own: Sequence[str]) -> set[str] | None:
     """The packages that the user's own words name; None where a lock file does not tell them."""
-    if base.pins.lock or head.pins.lock:
-        return None
-    return set(_names((*base.pins.requirements, *head.pins.requirements, *own)))
+    found = set(_names(own))
+    for side in (base, head):
+        named = _named(side)
+        if named is None:
+            return None
+        found |= named
+    return found
+
+
+def _named(side: GivenSide) -> AbstractSet[str] | None:
+    pins = side.pins
+    if pins.lock is not None:
+        return lockfiles.roots(Path(pins.lock))
+    words = pins.requirements if pins.requirements_file is None else lockfiles.own_words(Path(pins.requirements_file))
+    return set(_names(words))
 
 
 def _names(requirements: Iterable[str]) -> Iterable[str]:

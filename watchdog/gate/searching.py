@@ -13,6 +13,7 @@ from watchdog.gate.probes import Evaluate, Prober
 from watchdog.gate.report import Blame
 from watchdog.gate.sides import GivenSide
 from watchdog.installation import Installed
+from watchdog.lockfiles import own_words
 from watchdog.model import Cell, Observation, Verdict
 from watchdog.store.engine import Store
 from watchdog.uv import Uv
@@ -68,7 +69,9 @@ class Searcher:
     def _roots(self, side: GivenSide, installed: Installed) -> tuple[str, ...] | None:
         if side.pins.lock:
             return None
-        return (*self.config.absolute_requirements(side.pins), *installed.request.requirements)
+        file = side.pins.requirements_file
+        words = self.config.absolute_requirements(side.pins) if file is None else own_words(self.config.absolute(file))
+        return (*words, *installed.request.requirements)
 
 
 def _is_of(verdict: Verdict, installed: Installed) -> bool:

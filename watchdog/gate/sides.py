@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import difflib
 import re
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from packaging.requirements import InvalidRequirement, Requirement
-
+from watchdog import lockfiles
 from watchdog.config import Config, Pins
-from watchdog.config_values import is_local
-from watchdog.errors import ConfigError, UsageError
+from watchdog.errors import UsageError
 from watchdog.gate import refs
 
-_LOCKS = re.compile(r"uv\.lock|pylock(\.[^.]+)?\.toml")
-_UNREAD = re.compile(r"pyproject\.toml|Pipfile(\.lock)?|poetry\.lock|pdm\.lock|.*\.(ya?ml|json)")
-_OPTION = re.compile(r"\s(--hash|;)")
+_UNREAD = re.compile(r"(?!pylock\.).*\.toml|Pipfile(\.lock)?|(?!uv\.|poetry\.).*\.lock|.*\.(ya?ml|json|cfg|py)")
 
 
 @dataclass(frozen=True)
@@ -51,7 +46,7 @@ def _free(name: str, config: Config, other: str) -> str:
 
 def _side(config: Config, given: str, name: str, python: str | None) -> GivenSide:
     if given in config.pins:
-        return GivenSide(given, given, _absolute(config, config.pins[given]))
+        return GivenSide(given, given, config.absolute_pins(config.pins[given]))
     path = _existing(config, given)
     if path is None and ":" in given:
         path = refs.file_at(given, config.root)
@@ -68,66 +63,14 @@ def _existing(config: Config, given: str) -> Path | None:
     return next((place.resolve() for place in places if place.exists()), None)
 
 
-def _absolute(config: Config, pins: Pins) -> Pins:
-    lock = None if pins.lock is None else str(config.absolute(pins.lock))
-    return pins.model_copy(update={"requirements": config.absolute_requirements(pins), "lock": lock})
-
-
 def _pins_of(path: Path, python: str | None) -> Pins:
     """A file as pins: a lock is honoured exactly, a requirements file that pins in part is resolved."""
     if not path.is_file() or _UNREAD.fullmatch(path.name):
         msg = (
-            f"{path} cannot be compared; what is read is a requirements file, uv.lock and pylock.toml "
-            "(`uv export` and `poetry export` write a requirements file)"
+            f"{path} cannot be compared; what is read is a requirements file, uv.lock, pylock.toml and poetry.lock "
+            "(other tools export one of them)"
         )
         raise UsageError(msg)
-    if _LOCKS.fullmatch(path.name):
-        _refuse_unknown(path)
+    if lockfiles.is_lock(path):
         return Pins(lock=str(path), python=python)
-    return _requirements_of(path, python)
-
-
-def _refuse_unknown(path: Path) -> None:
-    """Raises UsageError for a lock of a version that is not known, or that is no TOML."""
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        msg = f"{path} cannot be read as a lock: {error}"
-        raise UsageError(msg) from error
-    key, known = ("version", "1") if path.name == "uv.lock" else ("lock-version", "1.0")
-    version = str(document.get(key, "none"))
-    if version != known:
-        msg = f"{path} is a lock of version {version}, and version {known} is what is read; write it again with uv"
-        raise UsageError(msg)
-
-
-def _requirements_of(path: Path, python: str | None) -> Pins:
-    """Requirements text: a lock where every line has a version and a hash, else requirements to resolve."""
-    lines = _lines(path)
-    if not lines:
-        msg = f"{path} names no package"
-        raise UsageError(msg)
-    if any(_OPTION.search(f" {line}") or line.startswith("-") for _, line in lines):
-        return Pins(lock=str(path), python=python)
-    return Pins(requirements=tuple(_requirement(path, number, line) for number, line in lines), python=python)
-
-
-def _lines(path: Path) -> list[tuple[int, str]]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        msg = f"{path} cannot be read: {error}"
-        raise UsageError(msg) from error
-    stripped = ((number, re.sub(r"(^|\s)#.*$", "", line).strip()) for number, line in enumerate(text.splitlines(), 1))
-    return [(number, line) for number, line in stripped if line]
-
-
-def _requirement(path: Path, number: int, line: str) -> str:
-    if is_local(line):
-        return str((path.parent / line).resolve())
-    try:
-        Requirement(line)
-    except InvalidRequirement as error:
-        message = f"{line!r} cannot be read as a requirement ({str(error).splitlines()[0]})"
-        raise ConfigError(message, path=path, line=number) from error
-    return line
+    return Pins(requirements_file=str(path), python=python)

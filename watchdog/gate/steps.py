@@ -80,7 +80,7 @@ def resolved(store: Store, both: Config, base: GivenSide, head: GivenSide, selec
     with ThreadPoolExecutor(2) as pool:
         locks = list(zip(requests, pool.map(installer.lock, requests), strict=True))
     for one, lock in locks:
-        _refuse_unreachable(one.pins, lock)
+        _refuse_unread(one.pins, lock)
     base_locks, head_locks = (
         tuple(lock for one, lock in locks if one.pins == side.name and isinstance(lock, Lock)) for side in (base, head)
     )
@@ -282,8 +282,10 @@ def _hashes(both: Compared) -> list[str]:
     return [lock.hash for lock in (*both.base_locks, *both.head_locks)]
 
 
-def _refuse_unreachable(pins: str, lock: Lock | Unresolvable) -> None:
-    """An index that cannot be reached says nothing about the change."""
+def _refuse_unread(pins: str, lock: Lock | Unresolvable) -> None:
+    """A file that cannot be read and an index that cannot be reached say nothing about the change."""
+    if isinstance(lock, Unresolvable) and lock.reason == "unreadable":
+        raise UsageError(lock.explanation)
     if isinstance(lock, Unresolvable) and lock.reason in ("index", "time limit"):
         first = lock.explanation.strip().splitlines()[0]
         msg = f"{pins} could not be resolved, and that is not the change's fault: {first}"
