@@ -1,4 +1,4 @@
-"""What differs between the two sides' locks, and what of it does not fit together."""
+"""What differs between the two sides' locks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from watchdog import lockfiles
 from watchdog.gate.report import Change, Difference, Side
@@ -20,13 +19,18 @@ _FIRST = ("jax", "jaxlib", "libtpu")
 
 
 def difference(
-    base: GivenSide, head: GivenSide, base_locks: Sequence[Lock], head_locks: Sequence[Lock], own: Sequence[str]
+    base: GivenSide,
+    head: GivenSide,
+    base_locks: Sequence[Lock],
+    head_locks: Sequence[Lock],
+    own: Sequence[str],
+    *,
+    warnings: Sequence[str],
 ) -> Difference:
-    """What changes from base to head; `own` are the kernels' own requirements."""
+    """What changes from base to head; `own` are the kernels' own requirements. Raises UsageError: an unreadable file."""
     changes = [*package_changes(_packages(base_locks), _packages(head_locks)), *_python(base_locks, head_locks)]
     direct = _direct(base, head, own)
     told = [Change(change, None if direct is None else change.name in direct) for change in changes]
-    warnings = [*_out_of_step(base.given, base_locks), *_out_of_step(head.given, head_locks)]
     return Difference(
         _side(base, base_locks), _side(head, head_locks), tuple(sorted(told, key=_order)), tuple(warnings)
     )
@@ -74,19 +78,6 @@ def _names(requirements: Iterable[str]) -> Iterable[str]:
             yield canonicalize_name(Requirement(requirement).name)
         except InvalidRequirement:  # a local project, named after its folder more often than not
             yield canonicalize_name(requirement.rstrip("/").rsplit("/", 1)[-1].partition("[")[0])
-
-
-def _out_of_step(given: str, locks: Sequence[Lock]) -> list[str]:
-    """jax and jaxlib of one release belong together: each release of jax asks for its own jaxlib."""
-    warnings = []
-    for lock in locks:
-        held = {package.name: package.version for package in lock.packages}
-        jax, jaxlib = held.get("jax"), held.get("jaxlib")
-        if jax and jaxlib and Version(jax).release[:2] != Version(jaxlib).release[:2]:
-            warnings.append(
-                f"{given}: jax {jax} and jaxlib {jaxlib} are out of step; they belong to different releases"
-            )
-    return list(dict.fromkeys(warnings))
 
 
 def _order(change: Change) -> tuple[int, bool, str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
@@ -15,6 +18,7 @@ from watchdog.uv import Uv
 
 _SECONDS = 60.0
 _LINE = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)(\[[^\]]*\])?\s*==[^#]*(#\s*via\s+(?P<via>.*))?$")
+_INDIRECT = re.compile(r"import_module|__import__|entry_points")
 _ALWAYS = re.compile(r"python|jax.*|libtpu.*|nvidia-.*|ml-dtypes|numpy|scipy|opt-einsum")
 
 
@@ -26,8 +30,9 @@ def unrelated(config: Config, difference: Difference, locks: Sequence[Lock], uv:
     """
     changed = {change.package.name for change in difference.changes}
     imported = _imported(config)
-    if imported is None or any(_ALWAYS.fullmatch(name) for name in changed):
-        return None
+    held = {package.name for lock in locks for package in lock.packages}
+    if imported is None or not imported <= held or any(_ALWAYS.fullmatch(name) for name in changed):
+        return None  # what is imported under another name than its package's cannot be followed
     needs: dict[str, set[str]] = {}
     for lock in locks:
         graph = _graph(lock, uv)
@@ -42,23 +47,37 @@ def unrelated(config: Config, difference: Difference, locks: Sequence[Lock], uv:
 
 
 def _imported(config: Config) -> set[str] | None:
-    """The names that the kernels' own code imports, as names of packages; None where the code is not in a folder."""
+    """The packages that the kernels' own code imports, by their modules' names; None where that cannot be told."""
     names: set[str] = {"jax", "jaxlib"}
     for kernel in config.kernel:
         if kernel.path is None or kernel.requirements:
             return None
-        for file in config.absolute(kernel.path).rglob("*.py"):
-            text = file.read_text(encoding="utf-8", errors="replace")
-            if re.search(r"import_module|__import__|entry_points", text):
-                return None
-            found = re.findall(
-                r"^\s*(?:from|import)\s+([A-Za-z_]\w*)|^\s*import\s.*,\s*([A-Za-z_]\w*)", text, re.MULTILINE
-            )
-            names |= {str(canonicalize_name(name)) for pair in found for name in pair if name}
-        functions = (*kernel.implementations.values(), kernel.inputs, kernel.reference)
-        names |= {
-            str(canonicalize_name(function.partition(".")[0].partition(":")[0])) for function in functions if function
-        }
+        folder = config.absolute(kernel.path)
+        found = [_names_in(file) for file in folder.rglob("*.py")]
+        if None in found:
+            return None
+        functions = (*kernel.implementations.values(), kernel.inputs, kernel.reference, *kernel.layouts.values())
+        named = {re.split(r"[.:]", function)[0] for function in functions if function}
+        own = {place.stem for place in folder.iterdir() if place.is_dir() or place.suffix == ".py"}
+        names |= named.union(*filter(None, found)) - own - sys.stdlib_module_names
+    return {str(canonicalize_name(name)) for name in names}
+
+
+def _names_in(file: Path) -> set[str] | None:
+    """The top modules that a file imports; None where it cannot be parsed, or imports by names that it makes."""
+    text = file.read_text(encoding="utf-8", errors="replace")
+    if _INDIRECT.search(text):
+        return None
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return None
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.partition(".")[0])
     return names
 
 

@@ -13,7 +13,7 @@ from watchdog import acceptances, asked, machine, plan, run
 from watchdog.config import Config
 from watchdog.environments import EnvironmentCache
 from watchdog.errors import IncompleteError, UsageError
-from watchdog.gate import answer
+from watchdog.gate import answer, out_of_step
 from watchdog.gate.answer import EXIT_CODES, Strictness
 from watchdog.gate.blame import Tell
 from watchdog.gate.deadline import Deadline
@@ -85,7 +85,11 @@ def resolved(store: Store, both: Config, base: GivenSide, head: GivenSide, selec
         tuple(lock for one, lock in locks if one.pins == side.name and isinstance(lock, Lock)) for side in (base, head)
     )
     own = [name for kernel in both.kernel for name in both.absolute_requirements(kernel)]
-    said = difference(base, head, base_locks, head_locks, own)
+    warnings = [
+        *out_of_step.warnings(base.given, base_locks, uv),
+        *out_of_step.warnings(head.given, head_locks, uv),
+    ]
+    said = difference(base, head, base_locks, head_locks, own, warnings=warnings)
     return Compared(both, base, head, base_locks, head_locks, said, installer)
 
 
