@@ -30,6 +30,9 @@ SIDE = 2  # processes of each side in a block
 FEWEST_BLOCKS = 2  # before anything is decided
 FLOOR = 0.01  # relative; smaller changes are never called
 POWER = 0.8  # with which the smallest visible change would have been called
+# Exact ranks, looks and confirmation ask for more than the normal formula knows of: by this times the square of its quantile,
+# over the number of blocks. Measured at 2 % Gaussian noise, 5 to 15 blocks and 1 to 50 cells: 0.15 to 0.24.
+RANKS_ASK = 0.18
 CONFIDENCE = 0.99  # of intervals
 RULED_OUT = 0.975  # one-sided confidence with which a change worth finding is ruled out before the end
 SUSPICION = 10.0  # times the error rate: a p-value below that is no pass
@@ -187,7 +190,10 @@ def _worth(scale: float, rule: Rule) -> float:
 
 def _detectable(scale: float, blocks: int, rule: Rule) -> float | None:
     visible = _visible(scale, blocks, rule)
-    return None if visible is None else max(math.exp(visible), math.exp(_least(rule)))
+    if visible is None:
+        return None
+    asked = 1 + RANKS_ASK * _NORMAL.inv_cdf(1 - rule.last_rate) ** 2 / blocks
+    return math.exp(max(visible * asked, _least(rule)))
 
 
 def _visible(scale: float, blocks: int, rule: Rule) -> float | None:
